@@ -1,0 +1,44 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both need only Python >= 3.11, pip and make.
+PYTHON ?= python3
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: help demo test quick lint format types docs bench clean
+help: ## list these targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: .venv/installed ## a first look: what a geodesic does to a network (writes demo/)
+	$(BIN)/rmixup demo --out demo
+
+test: .venv/installed lint types ## every check: style, types, import layers, tests and doctests
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+quick: .venv/installed ## tests only, stop at the first failure
+	$(BIN)/python -m pytest -x -q
+
+lint: .venv/installed ## style and import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: .venv/installed ## rewrite to the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: .venv/installed ## strict type check
+	$(BIN)/mypy
+
+docs: .venv/installed ## the documentation site, warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench: .venv/installed ## speed on this machine
+	$(BIN)/rmixup bench all
+
+clean: ## remove what the other targets made
+	rm -rf .venv demo docs/_build .pytest_cache .mypy_cache .ruff_cache .coverage .import_linter_cache

@@ -1,0 +1,1 @@
+"""Tables, figures and HTML. Never imports torch."""

@@ -1,0 +1,34 @@
+"""What every test shares: few threads, reproducible generated inputs, the door to the real data."""
+
+import os
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+mpl.use("Agg")
+torch.set_num_threads(2)
+settings.register_profile(
+    "ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder that `unpack.py` wrote."""
+    folder = os.environ.get("RMIXUP_DATA")
+    if not folder:
+        pytest.skip("RMIXUP_DATA does not name the unpacked real data")
+    return Path(folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
