@@ -1,0 +1,28 @@
+"""How the documentation is built: `make docs`; every warning is an error."""
+
+from importlib.metadata import version as installed_version
+
+project = "rmixup"
+author = "The rmixup developers"
+project_copyright = "The rmixup developers, BSD-3-Clause"
+release = version = installed_version("rmixup")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx.ext.mathjax",
+]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "_data"]
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+
+html_theme = "furo"
+html_title = "rmixup"
+html_static_path = ["_static"]
