@@ -1,0 +1,875 @@
+"""`Networks`: symmetric matrices or the series behind them, labels, people, nodes and their history. Immutable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmixup.data.labels import (
+    Labels,
+    Text,
+    is_missing,
+    matching_hint,
+    parse_labels,
+    parse_names,
+    shown,
+)
+from rmixup.data.provenance import Provenance
+from rmixup.data.rows import Index, Rows, freeze
+from rmixup.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rmixup.data.dataset import NetworksDataset
+
+Array = npt.NDArray[Any]
+Target = str | tuple[str, ...]
+
+EDGE = "–"  # between two node names in the name of an edge
+
+
+class Networks:
+    """A data set of N networks on the same n nodes.
+
+    Parameters
+    ----------
+    matrices : (N, n, n) float array or None
+        Symmetric matrices; float32 and float64 (memory maps too) are kept as they are, integers become float64.
+        May be None where `series` are given. Values are not judged here: `rmixup.check` does that.
+    y : (N,) text, booleans or integers (classes); (N,) or (N, k) floats (regression); or None
+    subjects : (N,) text, optional
+        Who each network is of. An id may occur more than once (several scans of one person): such rows stay on one
+        side of every split.
+    groups : (N,) text, optional
+        The site, or another group that must not be taken for the label.
+    nodes : (n,) text, optional
+        Names of the nodes, all different.
+    series : sequence of N arrays (t_i, n), or one array (N, t, n), optional
+    target, classes : optional
+        What `y` is called (one name, or one a column); the names of the classes in the order of their codes.
+    families : (N,) text, optional
+        Families stay on one side of every split.
+    frames : (N,) integers, optional
+        The number of frames behind each matrix; taken from `series` where they are given.
+    coordinates : (n, 3) floats, optional
+        Where the nodes lie.
+    table : pandas.DataFrame, optional
+        Anything known of the people, indexed by subject id; rows are matched by id.
+    provenance : Provenance, optional
+
+    Attributes
+    ----------
+    y : int64 codes with `classes`, or float64 numbers, or None; `task` says which.
+    All arrays are read-only; a writeable one is copied when handed in (see `rmixup.data.rows.freeze`).
+
+    >>> ds = Networks(np.stack([np.eye(3)] * 4), ["a", "b", "a", "b"], subjects=["s1", "s2", "s3", "s4"])
+    >>> ds
+    Networks(4 networks of 3 nodes, classification: a 2, b 2)
+    >>> ds[ds.y == 1].subjects.tolist(), ds.classes
+    (['s2', 's4'], ('a', 'b'))
+    """
+
+    y: Array | None
+    classes: tuple[str, ...] | None
+    task: str | None
+    target: Target | None
+    subjects: Text
+    groups: Text | None
+    families: Text | None
+    nodes: Text
+    coordinates: Array | None
+    series: tuple[Array, ...] | None
+    frames: npt.NDArray[np.int64] | None
+    provenance: Provenance
+    _rows: Rows | None
+    _table: pd.DataFrame | None
+    _hash: str | None
+
+    def __init__(
+        self,
+        matrices: Any = None,
+        y: Any = None,
+        subjects: Any = None,
+        groups: Any = None,
+        nodes: Any = None,
+        series: Any = None,
+        *,
+        target: str | Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+        families: Any = None,
+        frames: Any = None,
+        coordinates: Any = None,
+        table: pd.DataFrame | None = None,
+        provenance: Provenance | None = None,
+    ) -> None:
+        problems: list[str] = []
+        stack = _parse_matrices(matrices, problems)
+        parts = _parse_series(series, problems)
+        if problems or (stack is None and parts is None):
+            raise DataError("; ".join(problems) or "expected matrices (N, n, n) or series, got neither")
+        count, n_nodes = _agreed_size(stack, parts, problems)
+        ids = _names_or_numbers(subjects, count, "subjects", "subject", problems)
+        node_names = _names_or_numbers(nodes, n_nodes, "nodes", "node", problems)
+        _refuse_repeats(node_names, "nodes", problems)
+        labels = parse_labels(y, classes, ids, problems)
+        self.__dict__.update(
+            _rows=None if stack is None else Rows(stack),
+            y=None if labels.y is None else freeze(labels.y),
+            classes=labels.classes,
+            task=labels.task,
+            target=_parse_target(target, labels, problems),
+            subjects=ids,
+            groups=None if groups is None else parse_names(groups, count, "groups", problems),
+            families=None if families is None else parse_names(families, count, "families", problems),
+            nodes=node_names,
+            coordinates=_parse_coordinates(coordinates, n_nodes, problems),
+            series=parts,
+            frames=_parse_frames(frames, parts, count, problems),
+            provenance=Provenance() if provenance is None else provenance,
+            _table=_rows_of(table, ids, problems),
+            _hash=None,
+        )
+        if problems:
+            raise DataError("; ".join(problems))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Networks cannot be changed ({name}): use select, with_matrices, with_target or join")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Pickling loses the read-only flags; they come back here."""
+        for value in (*state.values(), *(state["series"] or ())):
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
+
+    def _derive(self, **changes: Any) -> Networks:
+        """These networks with some attributes replaced by checked ones."""
+        other = object.__new__(Networks)
+        other.__dict__.update(self.__dict__ | {"_hash": None} | changes)
+        return other
+
+    # ---- size and shape
+
+    @property
+    def matrices(self) -> Array | None:
+        """(N, n, n), read-only, or None where only series are known. A selection is copied when first asked for."""
+        return None if self._rows is None else self._rows.array()
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes, n."""
+        return len(self.nodes)
+
+    @property
+    def table(self) -> pd.DataFrame | None:
+        """What is known of the people, one row a network in the order of the networks (a copy)."""
+        return None if self._table is None else self._table.copy()
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[int, Array]]:
+        """(first row, matrices) block by block, so that memory stays small however many people there are."""
+        if self._rows is None:
+            raise DataError("these networks have no matrices yet: call connectivity() first")
+        return self._rows.blocks(size)
+
+    # ---- choosing
+
+    def __getitem__(self, index: Any) -> Networks:
+        """Networks by a slice, a mask (N,), positions, or one position."""
+        return self._take(_positions(index, len(self)))
+
+    def __iter__(self) -> Iterator[Networks]:
+        return (self[k] for k in range(len(self)))
+
+    def _take(self, rows: Index) -> Networks:
+        return self._derive(
+            _rows=None if self._rows is None else self._rows.take(rows),
+            series=None if self.series is None else tuple(self.series[k] for k in rows),
+            _table=None if self._table is None else self._table.iloc[rows],
+            **{name: _chosen(getattr(self, name), rows) for name in ("y", "subjects", "groups", "families", "frames")},
+        )
+
+    def select(self, subjects: Any = None, nodes: Any = None) -> Networks:
+        """Networks of these subjects (ids, in this order, every scan of each) and these nodes (names, mask or positions).
+
+        >>> ds = Networks(np.stack([np.eye(3)] * 2), subjects=["s1", "s2"], nodes=["a", "b", "c"])
+        >>> ds.select(subjects=["s2"], nodes=["c", "a"])
+        Networks(1 network of 2 nodes, no labels)
+        """
+        chosen = self
+        if subjects is not None:
+            rows = _named(subjects, self.subjects, "subjects")
+            chosen = self._take(rows)._with_step("select", subjects=len(rows))
+        return chosen if nodes is None else chosen._select_nodes(nodes)
+
+    def _select_nodes(self, nodes: Any) -> Networks:
+        named = np.asarray(nodes).dtype.kind in "UO"
+        keep = _named(nodes, self.nodes, "nodes") if named else _positions(nodes, self.n_nodes)
+        _demand(np.unique(keep).size == keep.size, "each node can be selected once")
+        return self._derive(
+            _rows=None if self._rows is None else Rows(_submatrices(self._rows, keep)),
+            series=None if self.series is None else tuple(freeze(x[:, keep]) for x in self.series),
+            nodes=_chosen(self.nodes, keep),
+            coordinates=_chosen(self.coordinates, keep),
+            provenance=self.provenance.then("select", nodes=[str(name) for name in self.nodes[keep]]),
+        )
+
+    # ---- replacing
+
+    def _with_step(self, step: str | Mapping[str, Any], **parameters: Any) -> Networks:
+        return self._derive(provenance=self.provenance.then(step, **parameters))
+
+    def with_matrices(self, matrices: Any, step: str | Mapping[str, Any], **parameters: Any) -> Networks:
+        """The same people with other matrices (N, n, n); `step` and its parameters go into the provenance."""
+        problems: list[str] = []
+        stack = _parse_matrices(matrices, problems)
+        expected = (len(self), self.n_nodes, self.n_nodes)
+        if stack is not None and stack.shape != expected:
+            problems.append(f"matrices must have shape {expected}, not {stack.shape}")
+        if problems or stack is None:
+            raise DataError("; ".join(problems) or "expected matrices, got None")
+        return self._derive(_rows=Rows(stack), provenance=self.provenance.then(step, **parameters))
+
+    def with_target(
+        self,
+        target: str | Sequence[str],
+        classes: Sequence[str] | None = None,
+        task: str | None = None,
+        missing: str = "error",
+    ) -> Networks:
+        """The same networks with another column (or several) of `table` as labels.
+
+        Text, booleans and integers are taken for classes, other numbers for regression; `task` ("classification",
+        "regression") says it where that guess is wrong (an age in whole years). People whose label is missing are
+        an error, or left out and recorded with missing="drop".
+
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"AGE": [9, 12], "SEX": ["f", "m"]}, index=["s1", "s2"])
+        >>> ds = Networks(np.stack([np.eye(2)] * 2), subjects=["s1", "s2"], table=table)
+        >>> ds.with_target("AGE", task="regression").y, ds.with_target("SEX").classes
+        (array([ 9., 12.]), ('f', 'm'))
+        """
+        _one_of(missing, ("error", "drop"), "missing")
+        _one_of(task, (None, "classification", "regression"), "task")
+        names = (target,) if isinstance(target, str) else tuple(target)
+        columns = self._columns(names)
+        known = columns.notna().all(axis=1).to_numpy()
+        if missing == "error" and not known.all():
+            raise DataError(
+                f"{int((~known).sum())} people have no {' or '.join(names)} "
+                f'(subjects {shown(self.subjects[~known])}): fill it in, or leave them out with missing="drop"'
+            )
+        kept = self if known.all() else self._take(np.flatnonzero(known))
+        return kept._labelled(columns[known], target, classes, task, dropped=self.subjects[~known].tolist())
+
+    def _columns(self, names: tuple[str, ...]) -> pd.DataFrame:
+        if self._table is None:
+            raise DataError(f"these networks have no table to take {names[0]!r} from: join one by subject id first")
+        absent = [name for name in names if name not in self._table.columns]
+        if absent:
+            raise DataError(f"the table has no column {shown(absent)}; it has {shown(self._table.columns, 20)}")
+        return self._table[list(names)]
+
+    def _labelled(
+        self,
+        columns: pd.DataFrame,
+        target: str | Sequence[str],
+        classes: Sequence[str] | None,
+        task: str | None,
+        dropped: list[str],
+    ) -> Networks:
+        problems: list[str] = []
+        labels = parse_labels(_column_values(columns, task, problems), classes, self.subjects, problems)
+        name = _parse_target(target, labels, problems)
+        if problems:
+            raise DataError(f"column {shown(columns.columns)}: " + "; ".join(problems))
+        return self._derive(
+            y=None if labels.y is None else freeze(labels.y),
+            classes=labels.classes,
+            task=labels.task,
+            target=name,
+            provenance=self.provenance.then("with_target", target=name, dropped=dropped),
+        )
+
+    def join(
+        self,
+        table: pd.DataFrame,
+        on: str | None = None,
+        target: str | Sequence[str] | None = None,
+        groups: str | None = None,
+        families: str | None = None,
+        missing: str = "error",
+    ) -> Networks:
+        """Add what a table says of these people, matched by subject id and never by position.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame
+            One row a person.
+        on : str, optional
+            The column that holds the ids; the index, when left out.
+        target, groups, families : str, optional
+            Columns to take as labels (see `with_target`), groups and families.
+        missing : "error" or "drop"
+            What becomes of networks without a row in the table (or without a label). Rows without a network are
+            ignored. Both are listed in the provenance.
+        """
+        _one_of(missing, ("error", "drop"), "missing")
+        indexed = _by_id(table, on)
+        known = np.isin(self.subjects, indexed.index.to_numpy(dtype=str))
+        without = self.subjects[~known].tolist()
+        if without and (missing == "error" or not known.any()):
+            raise DataError(
+                f"{len(without)} of {len(self)} networks have no row in the table (subjects {shown(without)})"
+                + matching_hint(without, list(indexed.index))
+                + ("" if not known.any() else '; complete the table, or leave them out with missing="drop"')
+            )
+        kept = self._take(np.flatnonzero(known)) if without else self
+        extra = sorted(set(indexed.index) - set(self.subjects.tolist()))
+        joined = kept._merge(indexed)._with_step("join", without_row=without, without_network=extra)
+        joined = joined._derive(
+            **{
+                name: joined._text_column(column, name)
+                for name, column in (("groups", groups), ("families", families))
+                if column is not None
+            }
+        )
+        return joined if target is None else joined.with_target(target, missing=missing)
+
+    def _merge(self, table: pd.DataFrame) -> Networks:
+        """The table's columns beside those already there; a column in both is taken from the new table."""
+        rows = table.loc[self.subjects.tolist()]
+        if self._table is not None:
+            kept = self._table.drop(columns=[c for c in self._table.columns if c in rows.columns])
+            rows = kept.assign(**{str(column): rows[column].array for column in rows.columns})
+        return self._derive(_table=rows)
+
+    def _text_column(self, column: str, what: str) -> Text | None:
+        problems: list[str] = []
+        names = parse_names(self._columns((column,))[column].to_numpy(dtype=object), len(self), what, problems)
+        if problems:
+            raise DataError(f"column {column}: " + "; ".join(problems))
+        return names
+
+    # ---- computing
+
+    def connectivity(
+        self,
+        kind: str = "correlation",
+        regularize: str | None = None,
+        frames: int | None = None,
+        constant: str = "error",
+        dtype: npt.DTypeLike = np.float64,
+    ) -> Networks:
+        """New networks with matrices computed from the series, each from its own series alone.
+
+        Parameters
+        ----------
+        kind : str
+            See `rmixup.data.connectivity.KINDS`.
+        regularize : str, optional
+            "shrink=0.05", "floor=1e-6" on the matrices; "ledoit-wolf", "oas" on the covariance behind a correlation.
+        frames : int, optional
+            Use the first `frames` frames only; the series of the result are cut to them.
+        constant : "error", "zero" or "nan"
+            What becomes of nodes that do not vary.
+
+        >>> import rmixup.keys as keys
+        >>> series = keys.generator(0, "doc").normal(size=(2, 50, 3))
+        >>> Networks(series=series).connectivity().matrices.shape
+        (2, 3, 3)
+        """
+        from rmixup.data.connectivity import connectivity, regularized_kind
+
+        if self.series is None:
+            raise DataError("these networks have no series to compute connectivity from")
+        kind_used, on_matrices = regularized_kind(kind, regularize)
+        series = self._first_frames(frames)
+        matrices = connectivity(
+            series, kind_used, constant=constant, dtype=dtype, subjects=self.subjects, nodes=self.nodes
+        )
+        matrices.setflags(write=False)
+        computed = self._derive(series=series, frames=_lengths(series), _rows=Rows(matrices))
+        computed = computed._with_step("connectivity", kind=kind_used, frames=frames, constant=constant)
+        return computed if on_matrices is None else computed.regularize(on_matrices)
+
+    def _first_frames(self, frames: int | None) -> tuple[Array, ...]:
+        series = self.series or ()
+        if frames is None:
+            return series
+        short = self.subjects[_lengths(series) < frames]
+        if len(short):
+            raise DataError(
+                f"{len(short)} of {len(self)} series are shorter than frames={frames} (subjects {shown(short)}): "
+                "leave these people out, or ask for fewer frames"
+            )
+        return tuple(x[:frames] for x in series)
+
+    def regularize(self, regularizer: str) -> Networks:
+        """Regularised matrices, "shrink=0.05" or "floor=1e-6" (see `rmixup.spd.regularize`); it is recorded."""
+        from rmixup.spd import parse_regularizer, regularize
+
+        how, amount = parse_regularizer(regularizer)
+        if self.matrices is None:
+            raise DataError("these networks have no matrices yet: call connectivity() first")
+        matrices, record = regularize(np.asarray(self.matrices), how=how, amount=amount)
+        return self.with_matrices(matrices, "regularize", **vars(record))
+
+    # ---- splitting
+
+    def split(
+        self, seed: int = 0, sizes: Sequence[float] = (0.7, 0.1, 0.2), stratify: str | None = "y+group"
+    ) -> tuple[Networks, Networks, Networks]:
+        """Train, validation and test: people and families whole on one side, see `rmixup.data.splits.split`."""
+        from rmixup.data.splits import split
+
+        return self._sides(split(self.y, **self._people(), seed=seed, sizes=sizes, stratify=stratify))
+
+    def folds(
+        self,
+        n_folds: int = 5,
+        repeats: int = 1,
+        seed: int = 0,
+        validation: float = 0.1,
+        stratify: str | None = "y+group",
+    ) -> list[tuple[Networks, Networks, Networks]]:
+        """(train, validation, test) of each fold of each repeat, see `rmixup.data.splits.kfold`."""
+        from rmixup.data.splits import kfold
+
+        settings = {"seed": seed, "n_folds": n_folds, "repeats": repeats, "validation": validation}
+        return [self._sides(fold) for fold in kfold(self.y, **self._people(), **settings, stratify=stratify)]
+
+    def leave_group_out(
+        self, seed: int = 0, validation: float = 0.1, stratify: str | None = "y+group"
+    ) -> dict[str, tuple[Networks, Networks, Networks]]:
+        """For each group (train, validation, test) with it as test, see `rmixup.data.splits.leave_group_out`."""
+        from rmixup.data.splits import leave_group_out
+
+        sides = leave_group_out(self.y, **self._people(), seed=seed, validation=validation, stratify=stratify)
+        return {group: self._sides(split) for group, split in sides.items()}
+
+    def _people(self) -> dict[str, Any]:
+        return {"subjects": self.subjects, "groups": self.groups, "families": self.families}
+
+    def _sides(self, split: tuple[Index, Index, Index]) -> tuple[Networks, Networks, Networks]:
+        train, validation, test = (self._take(rows) for rows in split)
+        return train, validation, test
+
+    # ---- going elsewhere and coming back
+
+    def to_numpy(self) -> dict[str, Array]:
+        """The arrays of a stack file: `numpy.savez(path, **ds.to_numpy())` writes one.
+
+        Keys, where known: matrices; series (N, t, n), or series_0 … of unequal length; y (class names or numbers);
+        subjects, groups, families, nodes.
+        """
+        arrays = {
+            "matrices": self.matrices,
+            "y": self.label_names() if self.task == "classification" else self.y,
+            "subjects": self.subjects,
+            "groups": self.groups,
+            "families": self.families,
+            "nodes": self.nodes,
+        }
+        if self.series is not None and len(set(map(len, self.series))) == 1:
+            arrays["series"] = np.stack(self.series)
+        elif self.series is not None:
+            arrays.update({f"series_{k}": x for k, x in enumerate(self.series)})
+        return {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+
+    @classmethod
+    def from_numpy(cls, arrays: Mapping[str, Any], **more: Any) -> Networks:
+        """Networks from the arrays of a stack file, as `to_numpy` gives them; `more` goes to the constructor."""
+        known = ("matrices", "y", "subjects", "groups", "families", "nodes", "series")
+        given = {name: arrays[name] for name in known if name in arrays}
+        numbered = [name for name in arrays if name.startswith("series_")]
+        if numbered:
+            given["series"] = [arrays[f"series_{k}"] for k in range(len(numbered))]
+        return cls(**given, **more)
+
+    def label_names(self) -> Text:
+        """(N,) the name of each network's class."""
+        if self.y is None or self.classes is None:
+            raise DataError("these networks have no classes")
+        return np.array(self.classes, dtype=np.str_)[self.y]
+
+    def to_pandas(self, edges: bool = False) -> pd.DataFrame:
+        """One row a network, indexed by subject: the table, label, group, family, frames, and with `edges` "a–b".
+
+        Edges are the upper triangle; the diagonal is added where it is not all ones.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(index=self._index()) if self._table is None else self._table.copy()
+        frame = frame.assign(**self._own_columns())
+        return pd.concat([frame, self._edges()], axis=1) if edges else frame
+
+    def _own_columns(self) -> dict[str, Array]:
+        columns: dict[str, Array | None] = {"group": self.groups, "family": self.families, "frames": self.frames}
+        if self.y is not None:
+            names = ("label",) if self.target is None else self.target
+            names = (names,) if isinstance(names, str) else names
+            if self.y.ndim == 2 and len(names) != self.y.shape[1]:
+                names = tuple(f"label_{k}" for k in range(self.y.shape[1]))
+            values = self.label_names() if self.task == "classification" else self.y
+            columns |= dict(zip(names, values.reshape(len(self), -1).T, strict=True))
+        return {name: column for name, column in columns.items() if column is not None}
+
+    def _index(self) -> pd.Index[Any]:
+        import pandas as pd
+
+        return pd.Index(self.subjects.tolist(), name="subject", dtype=object)
+
+    def _edges(self) -> pd.DataFrame:
+        import pandas as pd
+
+        if self.matrices is None:
+            raise DataError("these networks have no matrices, so no edges: call connectivity() first")
+        diagonal = np.diagonal(self.matrices, axis1=1, axis2=2)
+        a, b = np.triu_indices(self.n_nodes, k=1 if bool((diagonal == 1).all()) else 0)
+        names = [f"{self.nodes[i]}{EDGE}{self.nodes[j]}" for i, j in zip(a, b, strict=True)]
+        return pd.DataFrame(self.matrices[:, a, b], columns=names, index=self._index())
+
+    @classmethod
+    def from_pandas(cls, frame: pd.DataFrame, nodes: Sequence[str], **more: Any) -> Networks:
+        """Networks from a frame with columns "a–b", indexed by subject, as `to_pandas(edges=True)` gives it.
+
+        The diagonal is 1 where the frame has no "a–a". The other columns become `table`.
+        """
+        n = len(nodes)
+        has_diagonal = f"{nodes[0]}{EDGE}{nodes[0]}" in frame.columns
+        a, b = np.triu_indices(n, k=0 if has_diagonal else 1)
+        names = [f"{nodes[i]}{EDGE}{nodes[j]}" for i, j in zip(a.tolist(), b.tolist(), strict=True)]
+        absent = [name for name in names if name not in frame.columns]
+        if absent:
+            raise DataError(f"the frame lacks {len(absent)} edge columns ({shown(absent)}); check the node names")
+        matrices = np.tile(np.eye(n), (len(frame), 1, 1))
+        matrices[:, a, b] = matrices[:, b, a] = frame[names].to_numpy(dtype=np.float64)
+        rest = frame.drop(columns=names)
+        return cls(matrices, subjects=frame.index.astype(str), nodes=nodes, table=rest, **more)
+
+    def to_torch(self, dtype: str = "float32") -> NetworksDataset:
+        """A torch Dataset of (matrix (n, n), label), for any DataLoader.
+
+        >>> matrix, label = Networks(np.stack([np.eye(2)] * 3), [0, 1, 0]).to_torch()[1]
+        >>> matrix.shape, label
+        (torch.Size([2, 2]), tensor(1))
+        """
+        from rmixup.data.dataset import NetworksDataset
+
+        return NetworksDataset(self, dtype)
+
+    @classmethod
+    def from_torch(cls, dataset: Any, **more: Any) -> Networks:
+        """Networks from any sized torch Dataset of (matrix, label)."""
+        pairs = [dataset[k] for k in range(len(dataset))]
+        matrices = np.stack([np.asarray(matrix) for matrix, _ in pairs])
+        return cls(matrices, np.stack([np.asarray(label) for _, label in pairs]), **more)
+
+    def save(self, folder: str | Path, overwrite: bool = False) -> Path:
+        """Write a folder that `rmixup.load` opens again, see `rmixup.data.store`."""
+        from rmixup.data.store import save
+
+        return save(self, folder, overwrite=overwrite)
+
+    # ---- identity and looks
+
+    def content_hash(self) -> str:
+        """Sha256 of matrices, series, labels, people and nodes; the same in memory, from a map or from any file."""
+        if self._hash is None:
+            self.__dict__["_hash"] = _digest(self)
+        assert self._hash is not None
+        return self._hash
+
+    def __repr__(self) -> str:
+        what = "network" if len(self) == 1 else "networks"
+        series = "" if self._rows is not None else ", series only"
+        return f"Networks({len(self)} {what} of {self.n_nodes} nodes{series}, {self._describe_labels()})"
+
+    def _describe_labels(self) -> str:
+        if self.y is None:
+            return "no labels"
+        if self.classes is not None:
+            counts = np.bincount(self.y, minlength=len(self.classes))
+            return "classification: " + shown(f"{c} {k}" for c, k in zip(self.classes, counts, strict=True))
+        if len(self.y) == 0 or self.y.ndim == 2:
+            return f"regression: {1 if self.y.ndim == 1 else self.y.shape[1]} targets"
+        return f"regression: {self.y.min():.4g} to {self.y.max():.4g}"
+
+    def summary(self) -> dict[str, str]:
+        """What is in it, in words: the rows of the table that Jupyter shows."""
+        rows = {
+            "networks": f"{len(self)} of {len(set(self.subjects.tolist()))} subjects",
+            "nodes": f"{self.n_nodes} ({shown(self.nodes, 3)})",
+            "matrices": "not computed" if self._rows is None else f"{self._rows.shape} {self._rows.dtype}",
+            "labels": self._describe_labels(),
+        }
+        if self.frames is not None and len(self):
+            rows["frames"] = f"{self.frames.min()} to {self.frames.max()}"
+        if self.groups is not None:
+            rows["groups"] = shown(f"{name} {k}" for name, k in zip(*np.unique(self.groups, return_counts=True)))  # noqa: B905
+        if self.families is not None:
+            rows["families"] = str(len(set(self.families.tolist())))
+        rows["history"] = " → ".join(str(step["step"]) for step in self.provenance.steps) or "none"
+        return rows
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.summary().items())
+        return f"<table><caption>Networks</caption>{lines}</table>"
+
+
+# ---- checks at the door
+
+
+def _parse_matrices(matrices: Any, problems: list[str]) -> Array | None:
+    if matrices is None:
+        return None
+    array = matrices if isinstance(matrices, np.memmap) else np.asarray(matrices)
+    if array.ndim != 3 or array.shape[1] != array.shape[2]:
+        problems.append(f"matrices must have shape (N, n, n); theirs is {array.shape}")
+        return None
+    return _floats(array, "matrices", problems)
+
+
+def _floats(array: Array, what: str, problems: list[str]) -> Array | None:
+    """float32 and float64 as they are, whole numbers and short floats as float64."""
+    if array.dtype.kind not in "fiub":
+        problems.append(f"{what} must hold real numbers, not {array.dtype}")
+        return None
+    kept = array.dtype in (np.dtype(np.float32), np.dtype(np.float64))
+    return freeze(array if kept else array.astype(np.float64))
+
+
+def _parse_series(series: Any, problems: list[str]) -> tuple[Array, ...] | None:
+    if series is None:
+        return None
+    parts = [np.asarray(x) for x in series]
+    wrong = [f"number {k} {x.shape}" for k, x in enumerate(parts) if x.ndim != 2]
+    if wrong:
+        problems.append(f"each series must have shape (t, n); not so: {shown(wrong)}")
+        return None
+    widths = [x.shape[1] for x in parts]
+    odd = [f"number {k} has {w}" for k, w in enumerate(widths) if w != widths[0]]
+    if odd:
+        problems.append(f"all series must have the same nodes; the first has {widths[0]}, but {shown(odd)}")
+        return None
+    checked = [_floats(x, f"series number {k}", problems) for k, x in enumerate(parts)]
+    return tuple(x for x in checked if x is not None)
+
+
+def _agreed_size(stack: Array | None, parts: tuple[Array, ...] | None, problems: list[str]) -> tuple[int, int]:
+    """N and n, which matrices and series must agree on."""
+    sizes = []
+    if stack is not None:
+        sizes.append((len(stack), stack.shape[1]))
+    if parts is not None:
+        sizes.append((len(parts), parts[0].shape[1] if parts else sizes[0][1] if sizes else 0))
+    if len(set(sizes)) > 1:
+        problems.append(
+            f"matrices are {sizes[0][0]} networks of {sizes[0][1]} nodes, series {sizes[1][0]} of {sizes[1][1]}"
+        )
+    return sizes[0]
+
+
+def _names_or_numbers(values: Any, count: int, what: str, prefix: str, problems: list[str]) -> Text:
+    width = len(str(max(count - 1, 0)))
+    numbers = np.array([f"{prefix}-{k:0{width}d}" for k in range(count)], dtype=np.str_)
+    numbers.setflags(write=False)
+    names = None if values is None else parse_names(values, count, what, problems)
+    return numbers if names is None else names
+
+
+def _refuse_repeats(names: Text, what: str, problems: list[str]) -> None:
+    unique, counts = np.unique(names, return_counts=True)
+    if (counts > 1).any():
+        problems.append(f"{what} must have different names; more than once: {shown(unique[counts > 1])}")
+
+
+def _parse_target(target: str | Sequence[str] | None, labels: Labels, problems: list[str]) -> Target | None:
+    if target is None or labels.y is None:
+        return None
+    names = (target,) if isinstance(target, str) else tuple(map(str, target))
+    columns = 1 if labels.y.ndim == 1 else labels.y.shape[1]
+    if len(names) != columns and not (isinstance(target, str) and columns > 1):
+        problems.append(f"target names {len(names)} columns but y has {columns}")
+    return names[0] if len(names) == 1 else names
+
+
+def _parse_coordinates(coordinates: Any, n_nodes: int, problems: list[str]) -> Array | None:
+    if coordinates is None:
+        return None
+    array = np.array(coordinates, dtype=np.float64)
+    if array.shape != (n_nodes, 3):
+        problems.append(f"coordinates must have shape ({n_nodes}, 3), one row a node; theirs is {array.shape}")
+    return freeze(array)
+
+
+def _lengths(series: Sequence[Array]) -> npt.NDArray[np.int64]:
+    lengths = np.array([len(x) for x in series], dtype=np.int64)
+    lengths.setflags(write=False)
+    return lengths
+
+
+def _parse_frames(
+    frames: Any, parts: tuple[Array, ...] | None, count: int, problems: list[str]
+) -> npt.NDArray[np.int64] | None:
+    if parts is not None:
+        if frames is not None and list(frames) != _lengths(parts).tolist():
+            problems.append("frames must be the lengths of the series; leave it out where series are given")
+        return _lengths(parts)
+    if frames is None:
+        return None
+    array = np.asarray(frames)
+    if array.shape != (count,) or array.dtype.kind not in "iu" or bool((array < 1).any()):
+        problems.append(f"frames must be {count} positive whole numbers")
+        return None
+    return freeze(array.astype(np.int64))
+
+
+def _rows_of(table: pd.DataFrame | None, subjects: Text, problems: list[str]) -> pd.DataFrame | None:
+    """The table's rows for these subjects, in their order."""
+    if table is None:
+        return None
+    table = table.set_axis(table.index.map(str).rename("subject"), axis=0)
+    if list(table.index) == subjects.tolist():
+        return table.copy()
+    if not table.index.is_unique:
+        problems.append("table must have one row a subject, or one row a network in the same order")
+        return None
+    absent = sorted(set(subjects.tolist()) - set(table.index))
+    if absent:
+        hint = matching_hint(absent, list(table.index))
+        problems.append(f"table has no row for {len(absent)} subjects ({shown(absent)}){hint}")
+        return None
+    return table.loc[subjects.tolist()]
+
+
+def _by_id(table: pd.DataFrame, on: str | None) -> pd.DataFrame:
+    """The table indexed by subject id as text; ids that are missing or repeated are refused."""
+    if on is not None:
+        if on not in table.columns:
+            raise DataError(f"the table has no column {on!r} to match subjects on; it has {shown(table.columns, 20)}")
+        table = table.set_index(on)
+    if any(is_missing(value) for value in table.index):
+        raise DataError("the table has rows without a subject id: fill them in or leave these rows out")
+    table = table.set_axis(table.index.map(str).rename("subject"), axis=0)
+    repeated = table.index[table.index.duplicated()]
+    if len(repeated):
+        raise DataError(f"the table has several rows for one subject ({shown(repeated.unique())}): keep one each")
+    return table
+
+
+def _column_values(columns: pd.DataFrame, task: str | None, problems: list[str]) -> Array:
+    """The columns as an array whose type says what they are, as `task` asks where it does."""
+    values: Array = columns.convert_dtypes(convert_floating=False).to_numpy(dtype=object)
+    values = np.array(values.tolist()) if values.shape[1] > 1 else np.array(values[:, 0].tolist())
+    if task == "classification" and values.dtype.kind == "f" and bool((values == np.round(values)).all()):
+        return values.astype(np.int64)
+    if task == "regression":
+        try:
+            return values.astype(np.float64)
+        except ValueError:
+            problems.append(f"regression needs numbers; the column holds {shown(sorted(set(map(str, values.flat))))}")
+    return values
+
+
+def _positions(index: Any, count: int) -> Index:
+    """A slice, a mask, positions or one position as positions from 0."""
+    if isinstance(index, slice):
+        return np.arange(count)[index]
+    array = np.asarray(index)
+    if array.dtype.kind == "b" and array.shape != (count,):
+        raise IndexError(f"a mask must have {count} entries; this one has shape {array.shape}")
+    if array.dtype.kind not in "iub" and array.size:
+        raise IndexError(f"expected a slice, a mask or positions, got {array.dtype}; choose by name with select()")
+    if array.ndim > 1:
+        raise IndexError(f"positions must be in one row; their shape is {array.shape}")
+    return np.atleast_1d(np.arange(count)[array if array.size else array.astype(np.int64)])
+
+
+def _named(wanted: Any, names: Text, what: str) -> Index:
+    """Positions of names, in the order asked for; every position of a name that occurs more than once."""
+    wanted = [wanted] if isinstance(wanted, str) else [str(name) for name in wanted]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names.tolist()):
+        places.setdefault(name, []).append(place)
+    unknown = [name for name in wanted if name not in places]
+    if unknown:
+        raise DataError(f"no {what} are named {shown(unknown)}{matching_hint(unknown, names.tolist())}")
+    return np.array([place for name in wanted for place in places[name]], dtype=np.int64)
+
+
+def _chosen(array: Array | None, rows: Index) -> Array | None:
+    if array is None:
+        return None
+    chosen: Array = array[rows]
+    chosen.setflags(write=False)
+    return chosen
+
+
+def _submatrices(rows: Rows, keep: Index) -> Array:
+    result = np.empty((len(rows), len(keep), len(keep)), dtype=rows.dtype)
+    for start, block in rows.blocks():
+        result[start : start + len(block)] = block[:, keep[:, None], keep]
+    result.setflags(write=False)
+    return result
+
+
+def _one_of(value: object, allowed: tuple[object, ...], what: str) -> None:
+    _demand(value in allowed, f"{what} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+
+def _demand(holds: bool, message: str) -> None:
+    if not holds:
+        raise DataError(message)
+
+
+# ---- identity
+
+
+def _digest(ds: Networks) -> str:
+    """One checksum over the checksums of the parts, so that a part can be streamed."""
+    labels = None if ds.y is None else [ds.y.shape, _sum([ds.y])]
+    parts = {
+        "matrices": None if ds._rows is None else [ds._rows.shape, _kind(ds._rows.dtype), _sum(_streamed(ds))],
+        "series": None if ds.series is None else [list(map(len, ds.series)), _series_kinds(ds.series), _sum(ds.series)],
+        "labels": [labels, ds.classes, ds.target],
+        "subjects": ds.subjects.tolist(),
+        "groups": None if ds.groups is None else ds.groups.tolist(),
+        "families": None if ds.families is None else ds.families.tolist(),
+        "nodes": ds.nodes.tolist(),
+    }
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _streamed(ds: Networks) -> Iterator[Array]:
+    return (block for _, block in ds.blocks())
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """The type without the order of bytes, which belongs to a file and not to the content."""
+    return dtype.newbyteorder("<").str
+
+
+def _series_kinds(series: tuple[Array, ...]) -> list[str]:
+    return sorted({_kind(x.dtype) for x in series})
+
+
+def _sum(arrays: Any) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        little = np.asarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(np.ascontiguousarray(little).data)
+    return digest.hexdigest()
