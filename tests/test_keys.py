@@ -58,3 +58,26 @@ def test_the_gpu_gives_the_same_numbers() -> None:
     words = torch.arange(-8, 8)
     assert torch.equal(keys.uniform(words.cuda(), 1000).cpu(), keys.uniform(words, 1000))
     torch.testing.assert_close(keys.normal(words.cuda(), 1000).cpu(), keys.normal(words, 1000), rtol=1e-5, atol=1e-6)
+
+
+def test_short_bits_are_the_quarters_of_bits() -> None:
+    word = torch.tensor([1234567])
+    quarters = keys.bits(word, 2).numpy().astype("<i8").view("<i2")
+    assert np.array_equal(keys.short_bits(word, 7).numpy(), quarters[:, :7])
+
+
+@pytest.mark.parametrize("word", [0, -1, 2**40])
+def test_short_bits_are_uniform_and_their_neighbours_independent(word: int) -> None:
+    drawn = keys.short_bits(torch.tensor([word]), 1 << 18)[0].numpy().astype(np.int64) + (1 << 15)
+    for lag in (1, 2, 3, 4, 1024):
+        table, *_ = np.histogram2d(drawn[:-lag], drawn[lag:], bins=32, range=[[0, 1 << 16]] * 2)
+        assert stats.chisquare(table.ravel()).pvalue > 1e-4
+    for lane in range(4):
+        counts = np.bincount(drawn[lane::4] % 256, minlength=256)  # the low bits are as good as the high ones
+        assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_expanding_leaves_the_words_alone() -> None:
+    words = torch.tensor([5, 6])
+    keys.bits(words, 3)
+    assert words.tolist() == [5, 6]

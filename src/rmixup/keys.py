@@ -58,7 +58,7 @@ def _signed(value: int) -> int:
 
 def _shift_right(x: torch.Tensor, bits: int) -> torch.Tensor:
     """A logical shift: torch's own keeps the sign."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
+    return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 
 def bits(words: torch.Tensor, count: int) -> torch.Tensor:
@@ -77,11 +77,35 @@ def bits(words: torch.Tensor, count: int) -> torch.Tensor:
     """
     import torch
 
-    counter = torch.arange(1, count + 1, dtype=torch.int64, device=words.device)
-    z = words[..., None] + counter * _signed(_GOLDEN)
-    z = (z ^ _shift_right(z, 30)) * _signed(_MIX_1)
-    z = (z ^ _shift_right(z, 27)) * _signed(_MIX_2)
-    return z ^ _shift_right(z, 31)
+    counter = torch.arange(1, count + 1, dtype=torch.int64, device=words.device).mul_(_signed(_GOLDEN))
+    z = words[..., None] + counter
+    # In place: millions of numbers a training step are bound by memory, and this halves the time.
+    z.bitwise_xor_(_shift_right(z, 30)).mul_(_signed(_MIX_1))
+    z.bitwise_xor_(_shift_right(z, 27)).mul_(_signed(_MIX_2))
+    return z.bitwise_xor_(_shift_right(z, 31))
+
+
+def short_bits(words: torch.Tensor, count: int) -> torch.Tensor:
+    """Expand each word into `count` 16-bit words, four from each of `bits`: for decisions as cheap as dropout's.
+
+    Parameters
+    ----------
+    words : int64 tensor of any shape (...)
+        One word a stream.
+    count : int
+        How many numbers each word gives.
+
+    Returns
+    -------
+    int16 tensor (..., count), each value of -32768 … 32767 equally likely, the same on every device.
+
+    >>> import torch
+    >>> short_bits(torch.tensor([1, 2]), 6).shape
+    torch.Size([2, 6])
+    """
+    import torch
+
+    return bits(words, -(-count // 4)).view(torch.int16)[..., :count]
 
 
 def uniform(words: torch.Tensor, count: int) -> torch.Tensor:

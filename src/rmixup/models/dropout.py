@@ -1,0 +1,67 @@
+"""Dropout whose masks follow from a word: the same on a CPU and a GPU, alone or in a stack of runs.
+
+torch's own dropout draws from a global generator. Its masks depend on what ran before and on the device, and on
+a CPU they are drawn one after another (measured: 10 ms for 2.6 million, where these take 2).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from torch import Tensor
+
+from rmixup import keys
+from rmixup.errors import DataError
+
+# A decision is made on 16 bits, so probabilities are multiples of 1/65536 (0.1 becomes 0.100006).
+_LEVELS = 1 << 16
+
+
+def check_probability(p: float) -> float:
+    """Return p, a probability with which a number is dropped, or refuse it."""
+    if not 0 <= p < 1:
+        raise DataError(f"expected a dropout in [0, 1), got {p}")
+    return p
+
+
+def streams(word: Tensor | None, count: int) -> list[Tensor | None]:
+    """One word for each of `count` dropouts of a model; all None (no dropout) where the model's own word is None.
+
+    >>> import torch
+    >>> streams(None, 2)
+    [None, None]
+    >>> [stream.shape for stream in streams(torch.tensor(7), 2)]
+    [torch.Size([]), torch.Size([])]
+    """
+    return [None] * count if word is None else list(keys.bits(word, count).unbind(-1))
+
+
+def dropout(x: Tensor, p: float, word: Tensor | None) -> Tensor:
+    """Set each number of x to zero with probability p and scale the others so that the mean stays.
+
+    Parameters
+    ----------
+    x : floating tensor of any shape
+        The mask is drawn in the order of its numbers: a shorter batch gets the beginning of a longer one's mask.
+    p : float in [0, 1)
+        Rounded to 1/65536; the scale is that of the rounded value.
+    word : int64 tensor without dimensions, or None
+        Names the mask. None returns x itself.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.ones(4, 8)
+    >>> dropout(x, 0.5, None) is x
+    True
+    >>> y = dropout(x, 0.5, torch.tensor(3))
+    >>> torch.equal(y, dropout(x, 0.5, torch.tensor(3))), y.unique().tolist()
+    (True, [0.0, 2.0])
+    """
+    dropped = round(p * _LEVELS)
+    if word is None or dropped == 0:
+        return x
+    first_kept = dropped - _LEVELS // 2  # of -32768 … 32767
+    # Clamped to 0 or 1 while still 16 bits wide: a comparison takes five times as long on a CPU.
+    kept = keys.short_bits(word, prod(x.shape)).clamp(first_kept - 1, first_kept).sub_(first_kept - 1)
+    return x * kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped)).reshape(x.shape)
