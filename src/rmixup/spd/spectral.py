@@ -115,7 +115,7 @@ def invsqrtm(S: Tensor) -> Tensor:
 
 
 def _apply(S: Tensor, rule: Rule) -> Tensor:
-    return cast(Tensor, _Spectral.apply(S, rule))
+    return cast(Tensor, _Spectral.apply(S, rule))  # type: ignore[no-untyped-call]
 
 
 class _Spectral(torch.autograd.Function):
@@ -137,7 +137,7 @@ class _Spectral(torch.autograd.Function):
         return out.reshape(S.shape).to(S.device)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         flat = _flat64(grad)
         out = torch.empty(flat.shape, dtype=grad.dtype, device=flat.device)
