@@ -92,7 +92,7 @@ class Networks:
     _table: pd.DataFrame | None
     _hash: str | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 -- the order of a stack file's arrays
         self,
         matrices: Any = None,
         y: Any = None,
@@ -162,6 +162,11 @@ class Networks:
         """(N, n, n), read-only, or None where only series are known. A selection is copied when first asked for."""
         return None if self._rows is None else self._rows.array()
 
+    @property
+    def has_matrices(self) -> bool:
+        """Whether there are matrices, without bringing a selection of them into memory."""
+        return self._rows is not None
+
     def __len__(self) -> int:
         return len(self.subjects)
 
@@ -199,7 +204,7 @@ class Networks:
         )
 
     def select(self, subjects: Any = None, nodes: Any = None) -> Networks:
-        """Networks of these subjects (ids, in this order, every scan of each) and these nodes (names, mask or positions).
+        """Networks of these subjects (ids, in this order, every scan of each) and nodes (names, mask, positions).
 
         >>> ds = Networks(np.stack([np.eye(3)] * 2), subjects=["s1", "s2"], nodes=["a", "b", "c"])
         >>> ds.select(subjects=["s2"], nodes=["c", "a"])
@@ -268,8 +273,10 @@ class Networks:
                 f"{int((~known).sum())} people have no {' or '.join(names)} "
                 f'(subjects {shown(self.subjects[~known])}): fill it in, or leave them out with missing="drop"'
             )
+        # Whole numbers beside missing values are floats in pandas: without the missing ones they are whole again.
+        columns = columns[known].convert_dtypes(convert_floating=not known.all())
         kept = self if known.all() else self._take(np.flatnonzero(known))
-        return kept._labelled(columns[known], target, classes, task, dropped=self.subjects[~known].tolist())
+        return kept._labelled(columns, target, classes, task, dropped=self.subjects[~known].tolist())
 
     def _columns(self, names: tuple[str, ...]) -> pd.DataFrame:
         if self._table is None:
@@ -305,6 +312,7 @@ class Networks:
         table: pd.DataFrame,
         on: str | None = None,
         target: str | Sequence[str] | None = None,
+        *,
         groups: str | None = None,
         families: str | None = None,
         missing: str = "error",
@@ -527,7 +535,8 @@ class Networks:
     def _index(self) -> pd.Index[Any]:
         import pandas as pd
 
-        return pd.Index(self.subjects.tolist(), name="subject", dtype=object)
+        index: pd.Index[Any] = pd.Index(self.subjects.tolist(), name="subject", dtype=object)
+        return index
 
     def _edges(self) -> pd.DataFrame:
         import pandas as pd
@@ -589,6 +598,10 @@ class Networks:
             self.__dict__["_hash"] = _digest(self)
         assert self._hash is not None
         return self._hash
+
+    def known_by(self, content_hash: str) -> Networks:
+        """These networks with a content hash that the caller has just verified."""
+        return self._derive(_hash=content_hash)
 
     def __repr__(self) -> str:
         what = "network" if len(self) == 1 else "networks"
@@ -752,7 +765,8 @@ def _rows_of(table: pd.DataFrame | None, subjects: Text, problems: list[str]) ->
         hint = matching_hint(absent, list(table.index))
         problems.append(f"table has no row for {len(absent)} subjects ({shown(absent)}){hint}")
         return None
-    return table.loc[subjects.tolist()]
+    rows: pd.DataFrame = table.loc[subjects.tolist()]
+    return rows
 
 
 def _by_id(table: pd.DataFrame, on: str | None) -> pd.DataFrame:
@@ -772,7 +786,7 @@ def _by_id(table: pd.DataFrame, on: str | None) -> pd.DataFrame:
 
 def _column_values(columns: pd.DataFrame, task: str | None, problems: list[str]) -> Array:
     """The columns as an array whose type says what they are, as `task` asks where it does."""
-    values: Array = columns.convert_dtypes(convert_floating=False).to_numpy(dtype=object)
+    values: Array = columns.to_numpy(dtype=object)
     values = np.array(values.tolist()) if values.shape[1] > 1 else np.array(values[:, 0].tolist())
     if task == "classification" and values.dtype.kind == "f" and bool((values == np.round(values)).all()):
         return values.astype(np.int64)
