@@ -101,7 +101,7 @@ def _with_gradient(H: Tensor, x: Tensor) -> Tensor:
     """The same x, now knowing how it depends on H: one Newton step at the solution (implicit differentiation)."""
     diagonal = expm(H + torch.diag_embed(x)).diagonal(dim1=-2, dim2=-1)
     slope = _slope_of_diagonal(H.detach() + torch.diag_embed(x))
-    return x - torch.linalg.solve(slope, (diagonal - 1)[..., None])[..., 0]
+    return cast(Tensor, x - torch.linalg.solve(slope, (diagonal - 1)[..., None])[..., 0])
 
 
 def _slope_of_diagonal(M: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def _slope_of_diagonal(M: Tensor) -> Tensor:
     for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
         one, other = ((V * (share * w).exp()[..., None, :]) @ V.mT for share in (float(node), float(1 - node)))
         total += float(weight) * one * other
-    return cast(Tensor, total)
+    return total
 
 
 CORRELATION_METRICS: dict[str, Metric] = {

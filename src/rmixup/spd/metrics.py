@@ -157,20 +157,20 @@ def _log(S: Tensor) -> Tensor:
 
 
 def _riemann_geodesic(A: Tensor, B: Tensor, t: Position) -> Tensor:
-    a, b = torch.broadcast_tensors(float64(A), float64(B))
+    a, b = float64(A), float64(B)
     L = cholesky(a)
     return _as(A, B, cast(Tensor, _Affine.apply(L, _whiten(L, b), _position(t, a))))  # type: ignore[no-untyped-call]
 
 
 def _riemann_distance(A: Tensor, B: Tensor) -> Tensor:
-    a, b = torch.broadcast_tensors(float64(A), float64(B))
+    a, b = float64(A), float64(B)
     s = torch.linalg.svdvals(_whiten(cholesky(a), b))
     return _as(A, B, 2 * torch.linalg.vector_norm(s.log(), dim=-1))
 
 
 def _whiten(L: Tensor, S: Tensor) -> Tensor:
     """A factor K of L⁻¹ S L⁻ᵀ = K Kᵀ: its condition number is the root of theirs."""
-    return torch.linalg.solve_triangular(L, cholesky(S), upper=False)
+    return cast(Tensor, torch.linalg.solve_triangular(L, cholesky(S), upper=False))
 
 
 class _Affine(torch.autograd.Function):
@@ -183,7 +183,7 @@ class _Affine(torch.autograd.Function):
         return _gram(L @ U * s[..., None, :] ** t)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         L, K, t, U, s = ctx.saved_tensors
         w = s[..., None, :] ** 2
@@ -207,7 +207,8 @@ def _riemann_mean(S: Tensor, weights: Tensor | None = None) -> Tensor:
         L = cholesky(M)
         U, sigma, _ = torch.linalg.svd(torch.linalg.solve_triangular(L[..., None, :, :], factors, upper=False))
         logs = 2 * sigma.log()
-        T = weighted_mean((U * logs[..., None, :]) @ U.mT, weights)
+        # Symmetric to the last bit: near the mean T is all rounding.
+        T = symmetrize(weighted_mean((U * logs[..., None, :]) @ U.mT, weights))
         length = 2 / weighted_mean(_curvature(logs)[..., None, None], weights)
         spread = weighted_mean(torch.linalg.vector_norm(logs, dim=-1)[..., None, None], weights)[..., 0, 0]
         return symmetrize(L @ expm(length * T) @ L.mT), torch.linalg.matrix_norm(T) / spread.clamp(min=1)
@@ -251,16 +252,16 @@ class _Polar(torch.autograd.Function):
     def forward(ctx: Any, M: Tensor) -> Tensor:
         U, s, Vh = torch.linalg.svd(M)
         ctx.save_for_backward(U, s, Vh)
-        return U @ Vh
+        return cast(Tensor, U @ Vh)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         U, s, Vh = ctx.saved_tensors
         X = U.mT @ grad @ Vh.mT
         sums = s[..., :, None] + s[..., None, :]
         # Directions in which a singular matrix leaves the rotation free carry no gradient.
-        return U @ torch.where(sums > 0, (X - X.mT) / sums, 0.0) @ Vh
+        return cast(Tensor, U @ torch.where(sums > 0, (X - X.mT) / sums, 0.0) @ Vh)
 
 
 @torch.no_grad()

@@ -29,7 +29,7 @@ class Regularizer(NamedTuple):
     amount: float
 
     def __str__(self) -> str:
-        return f"{self.how}={self.amount:g}"
+        return f"{self.how}={self.amount!r}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def parse_regularizer(text: str) -> Regularizer:
     try:
         value = float(amount) if equals else None
     except ValueError:
-        raise DataError(f"the amount of a regulariser must be a number, as in 'shrink=0.05', but came {text!r}") from None
+        raise DataError(f"a regulariser's amount must be a number, as in 'shrink=0.05', but came {text!r}") from None
     return checked_regularizer(how, value)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from rmixup.spd.metrics import Position
@@ -36,6 +35,7 @@ class Profile(NamedTuple):
 def profile(A: Tensor, B: Tensor, geodesic: Geodesic, t: Array) -> Profile:
     """Measure log determinant, trace and condition number at positions t from A to B (..., n, n).
 
+    >>> import torch
     >>> from rmixup.spd.metrics import METRICS
     >>> A, B = torch.diag(torch.tensor([1.0, 4.0])), torch.diag(torch.tensor([4.0, 1.0]))
     >>> middle = np.array([0.5])
