@@ -17,6 +17,9 @@ from rmixup.errors import RMixupError
 COMMANDS = {
     "demo": "rmixup.cli.demo",
     "bench": "rmixup.cli.bench",
+    "import": "rmixup.cli.import_",
+    "fetch": "rmixup.cli.fetch",
+    "study": "rmixup.cli.study",
 }
 
 # typer >= 0.20 carries its own copy of click, earlier ones use click itself: reach the class through typer.

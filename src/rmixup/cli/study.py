@@ -1,0 +1,239 @@
+"""`rmixup study`: declare a comparison, run it, look at it, check it, take its numbers elsewhere."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmixup.study.project import Study
+    from rmixup.study.runner import Listener, Summary
+
+app = typer.Typer(
+    help="Compare methods on paired splits: new, run, resume, status, verify, export.", no_args_is_help=True
+)
+
+DEFAULT_WORK = "rmixup.study.work"
+
+Folder = Annotated[Path, typer.Argument(help="A study's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For machines: JSON on standard output.")]
+Processes = Annotated[int, typer.Option(min=0, help="Worker processes; 0 runs in this one, as a GPU wants it.")]
+Dask = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on instead.")]
+Allow = Annotated[bool, typer.Option("--allow", help="Continue although something changed, and write that down.")]
+Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
+WorkName = Annotated[str, typer.Option("--work", help="Module that runs the cells (functions `identify` and `work`).")]
+
+
+class Format(StrEnum):
+    """Formats of `study export`."""
+
+    csv = "csv"
+    parquet = "parquet"
+
+
+@app.command()
+def new(
+    spec: Annotated[Path, typer.Argument(help="File to write.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Few splits, few epochs.")] = False,
+) -> None:
+    """Write a commented spec to start from.
+
+    Example: rmixup study new mine.toml --quick
+    """
+    from rmixup.errors import StoreError
+    from rmixup.study.files import write
+    from rmixup.study.spec import template
+
+    if spec.exists():
+        raise StoreError(f"{spec}: exists already; choose another name")
+    write(spec, template(spec.name, quick).encode())
+    typer.echo(f"Wrote {spec}. Name your data in it; then: rmixup study run {spec} --out results")
+
+
+@app.command()
+def run(
+    *,
+    spec: Annotated[Path, typer.Argument(help="A spec, from `rmixup study new`.")],
+    out: Annotated[Path, typer.Option(help="Folder of the study; one that exists is continued.")],
+    processes: Processes = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each cell, fixed for the study.")] = 1,
+    stack: Annotated[int, typer.Option(min=1, help="Cells trained at once, fixed for the study.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda, fixed for the study.")] = "auto",
+    dask: Dask = None,
+    allow: Allow = False,
+    retry_failed: Retry = False,
+    work: WorkName = DEFAULT_WORK,
+    as_json: AsJson = False,
+) -> None:
+    """Run a study, or what is missing of it.
+
+    Example: rmixup study run mine.toml --out results --processes 2
+    """
+    from rmixup.study.project import Settings, begin
+    from rmixup.study.spec import read_spec
+
+    checked = read_spec(spec)
+    data = _module(work).identify(checked.data)
+    study = begin(out, checked, data, Settings(stack, threads, device), work, allow=allow)
+    _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json)
+
+
+@app.command()
+def resume(
+    *,
+    folder: Folder,
+    processes: Processes = 1,
+    dask: Dask = None,
+    allow: Allow = False,
+    retry_failed: Retry = False,
+    work: WorkName = DEFAULT_WORK,
+    as_json: AsJson = False,
+) -> None:
+    """Continue a study where it was interrupted.
+
+    Example: rmixup study resume results
+    """
+    from rmixup.study.project import begin, open_study
+
+    before = open_study(folder)
+    data = _module(work).identify(before.spec.data)
+    study = begin(folder, before.spec, data, before.settings, work, allow=allow)
+    _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json)
+
+
+@app.command()
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Say how a study stands: done, running, failed and why, time left.
+
+    Example: rmixup study status results --json
+    """
+    from rmixup.study.project import open_study
+    from rmixup.study.status import show, status
+
+    found = status(open_study(folder))
+    typer.echo(json.dumps(found) if as_json else show(found))
+
+
+@app.command()
+def verify(folder: Folder, as_json: AsJson = False) -> None:
+    """Check every result against its checksums; damaged ones are moved aside, and `resume` does them again.
+
+    Example: rmixup study verify results
+    """
+    from rmixup.study.project import open_study
+
+    store = open_study(folder).store
+    checked = len(store.done())
+    damages = [{"key": d.key, "problem": d.problem, "moved_to": str(d.moved_to)} for d in store.verify()]
+    if as_json:
+        typer.echo(json.dumps({"ok": not damages, "checked": checked, "damaged": damages}))
+    else:
+        lines = [f"{d['problem']} (moved to {d['moved_to']})" for d in damages]
+        typer.echo("\n".join([*lines, f"{checked} cells checked, {len(damages)} damaged"]))
+    if damages:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; FOLDER/export by default.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="csv or parquet.")] = Format.csv,
+    as_json: AsJson = False,
+) -> None:
+    """Write cells, summary, comparisons, predictions and curves as tables.
+
+    Example: rmixup study export results --format parquet
+    """
+    from rmixup.study.export import export
+    from rmixup.study.project import open_study
+
+    paths = [str(path) for path in export(open_study(folder), out or folder / "export", form.value)]
+    typer.echo(json.dumps({"files": paths}) if as_json else "\n".join(paths))
+
+
+def _module(name: str) -> Any:
+    from importlib import import_module
+
+    from rmixup.errors import DataError
+
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        raise DataError(f"--work {name}: expected an importable Python module, but {error}") from error
+    lacking = [function for function in ("identify", "work") if not hasattr(module, function)]
+    if lacking:
+        raise DataError(
+            f"--work {name}: expected functions `identify` and `work`, but it has no {' and no '.join(lacking)}"
+        )
+    return module
+
+
+def _run(study: Study, work: str, *, processes: int, dask: str | None, retry_failed: bool, as_json: bool) -> None:
+    """Run, show progress, say what came out; exit code 1 where cells have no result."""
+    from rmixup.study.executors import executor_for
+    from rmixup.study.runner import ending_on_sigterm, run
+
+    with ending_on_sigterm(), _listener(as_json) as listener:
+        function = _module(work).work
+        summary = run(study, function, executor_for(function, study, processes, dask), listener, retry_failed)
+    if not as_json:
+        typer.echo(_outcome(study, summary))
+    if not summary.complete:
+        raise typer.Exit(1)
+
+
+def _outcome(study: Study, summary: Summary) -> str:
+    """Counts and, where there are results, the verdicts."""
+    from rmixup.study.tables import settings
+
+    counts = f"{summary.done} of {summary.total} cells done, {summary.failed} failed, in {summary.seconds:.0f} s"
+    return "\n".join([counts, *(line for setting in settings(study) for line in setting.verdicts)])
+
+
+@contextmanager
+def _listener(as_json: bool) -> Iterator[Listener]:
+    """Events as JSON lines for machines, a progress bar on a terminal for people, problems as lines in between."""
+    if as_json:
+        yield lambda event: typer.echo(json.dumps(event))
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("cells", total=None)
+
+        def listen(event: dict[str, Any]) -> None:
+            if event["event"] == "start":
+                progress.update(bar, total=event["total"], completed=event["done"] + event["failed"])
+            elif event["event"] == "cell":
+                progress.update(bar, completed=event["settled"])
+            if line := _problem(event):
+                console.print(line, markup=False, highlight=False)
+
+        yield listen
+
+
+def _problem(event: dict[str, Any]) -> str:
+    """What people should know of at once."""
+    if event.get("state") == "failed":
+        return f"failed: {event['cell']}: {event['reason']}: {event['message']}"
+    if event["event"] == "quarantine":
+        return f"damaged, will be done again: {event['problem']}"
+    return f"{event['why']}; attempt {event['attempt']}" if event["event"] == "lost" else ""

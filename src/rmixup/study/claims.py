@@ -1,0 +1,201 @@
+"""Who works on what: a claim is a folder that only one runner can create, so that two may share a study.
+
+A claim holds its owner (host, process, birth of the process). The claim of a dead process on this host counts for
+nothing at once; that of a process elsewhere once its heartbeat is old. A stale claim is never deleted by others: the
+next generation of the same claim is created beside it, which again only one runner can do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from rmixup.study.files import TEMPORARY, place_folder, short_hash
+
+# A runner elsewhere that has not shown life for this long is taken for dead; a beat comes six times as often.
+STALE_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process: the host it runs on (with its boot and its process namespace), its number, its time of birth."""
+
+    host: str
+    pid: int
+    born: str
+
+    @property
+    def token(self) -> str:
+        """The owner as part of a file name."""
+        return f"{short_hash(self.host)[:8]}-{self.pid}-{self.born}"
+
+
+def me() -> Owner:
+    """This process."""
+    return Owner(_host(), os.getpid(), _born(os.getpid()) or "0")
+
+
+@cache
+def _host() -> str:
+    """Processes are comparable only on one machine, since one boot, within one process namespace."""
+    boot, space = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+    with contextlib.suppress(OSError):
+        return f"{socket.gethostname()} {boot.read_text().strip()[:8]} {space.readlink()}"
+    return f"{socket.gethostname()} {uuid.getnode():x}"
+
+
+def _born(pid: int) -> str | None:
+    """Clock ticks from boot to the start of a process, None where it is dead, "0" where the system does not say."""
+    if not Path("/proc/self/stat").exists():
+        return "0" if _answers(pid) else None
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state in {"Z", "X"} else rest[18]
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def token_is_dead(token: str, age: float, stale_after: float = STALE_SECONDS) -> bool:
+    """Whether the process named by an `Owner.token` is gone, judged by age where it cannot be asked."""
+    host, _, process = token.partition("-")
+    pid, _, born = process.partition("-")
+    if host != short_hash(_host())[:8] or os.name != "posix" or not pid.isdecimal():
+        return age > stale_after
+    return _born(int(pid)) != born
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A live claim, for people: who, since when, on which cells."""
+
+    stack: str
+    owner: Owner
+    since: float
+    cells: tuple[str, ...]
+
+
+class Claims:
+    """The claims of one study."""
+
+    def __init__(self, folder: Path, stale_after: float = STALE_SECONDS) -> None:
+        self.folder = folder
+        self.stale_after = stale_after
+        self._mine: dict[str, Path] = {}
+        self._lock = threading.Lock()
+
+    def take(self, stack: str, cells: Sequence[str]) -> bool:
+        """Try to become the one who works on a stack."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        places = self._generations(stack)
+        if places and not self._stale(places[-1]):
+            return False
+        place = self.folder / f"{stack}.{_generation(places[-1]) + 1 if places else 0:04d}"
+        owner = me()
+        about = {**asdict(owner), "token": owner.token, "since": time.time(), "cells": list(cells)}
+        if not place_folder({"owner.json": json.dumps(about).encode()}, place, owner.token):
+            return False
+        with self._lock:
+            self._mine[stack] = place
+        return True
+
+    def release(self, stack: str) -> None:
+        """Give a stack back, and with it the stale claims it replaced, oldest first."""
+        with self._lock:
+            mine = self._mine.pop(stack)
+        for place in self._generations(stack):
+            if place <= mine:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def release_all(self) -> None:
+        """Give everything back that this runner holds."""
+        for stack in list(self._mine):
+            self.release(stack)
+
+    def live(self) -> list[Claim]:
+        """The claims that stand, of every runner."""
+        stacks = sorted({place.name.partition(".")[0] for place in self._places()})
+        latest = [self._generations(stack)[-1:] for stack in stacks]
+        return [claim for places in latest for place in places if not self._stale(place) and (claim := _read(place))]
+
+    def beat(self) -> None:
+        """Show life."""
+        with self._lock:
+            places = list(self._mine.values())
+        for place in places:
+            with contextlib.suppress(OSError):
+                os.utime(place / "owner.json")
+
+    @contextlib.contextmanager
+    def beating(self) -> Iterator[None]:
+        """Show life now and then while the block runs."""
+        stop = threading.Event()
+
+        def loop() -> None:
+            while not stop.wait(self.stale_after / 6):
+                self.beat()
+
+        thread = threading.Thread(target=loop, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _places(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return [place for place in self.folder.iterdir() if not place.name.startswith(".")]
+
+    def _generations(self, stack: str) -> list[Path]:
+        return sorted(place for place in self._places() if place.name.startswith(f"{stack}."))
+
+    def _stale(self, place: Path) -> bool:
+        try:
+            token = json.loads((place / "owner.json").read_bytes())["token"]
+            age = self._now() - (place / "owner.json").stat().st_mtime
+        except (OSError, ValueError, KeyError):
+            return True  # being released, or damaged: whoever comes next may have it
+        return token_is_dead(token, age, self.stale_after)
+
+    def _now(self) -> float:
+        """The time by the clock that stamps the claims, which on a shared file system is not this machine's."""
+        probe = self.folder / f"{TEMPORARY}{me().token}.{uuid.uuid4().hex[:8]}"
+        probe.touch()
+        stamp = probe.stat().st_mtime
+        probe.unlink()
+        return stamp
+
+
+def _generation(place: Path) -> int:
+    return int(place.name.partition(".")[2])
+
+
+def _read(place: Path) -> Claim | None:
+    """None where the claim was given back meanwhile."""
+    try:
+        about = json.loads((place / "owner.json").read_bytes())
+        owner = Owner(about["host"], about["pid"], about["born"])
+        return Claim(place.name.partition(".")[0], owner, about["since"], tuple(about["cells"]))
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,271 @@
+"""The results of a study on disk: one folder a cell, committed by one rename, checked whenever it is read.
+
+Layout below the study's folder, every name made of a cell's key, never of anything a user or a data set named:
+`cells/<key>/` (predictions.tsv, curves.tsv, timings.json, environment.json, weights.safetensors, result.json with the
+checksums of all), `failed/<key>.json`, `quarantine/<key>.<k>/`, `claims/`. Temporaries begin with `.tmp-` and are
+never read. A failed cell is recorded, never averaged; a damaged one is moved aside and done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmixup.errors import StoreError
+from rmixup.study.cells import SCHEMA, Cell
+from rmixup.study.claims import Claims, me, token_is_dead
+from rmixup.study.files import (
+    TEMPORARY,
+    Table,
+    canonical,
+    digest,
+    dump_table,
+    load_table,
+    place_folder,
+    seal,
+    unseal,
+    write,
+)
+from rmixup.study.results import Failure, Result
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_KEY = re.compile(r"([0-9a-f]{24})(\.json)?")
+# What may differ between two runs of one cell.
+_VARYING = {"timings.json", "environment.json"}
+_COMMIT = "result.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A committed cell, its files checked against their checksums."""
+
+    folder: Path
+    body: Mapping[str, Any]
+
+    @cached_property
+    def cell(self) -> Cell:
+        """What was run."""
+        return Cell.from_json(self.body["cell"])
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Score -> value; NaN where it is undefined."""
+        return {name: math.nan if value is None else value for name, value in self.body["scores"].items()}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Subjects in train, validation and test."""
+        return dict(self.body["sizes"])
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What else the run recorded."""
+        return dict(self.body["notes"])
+
+    @property
+    def predictions(self) -> Table:
+        """Column -> one value a test subject."""
+        return load_table((self.folder / "predictions.tsv").read_bytes())
+
+    @property
+    def curves(self) -> Table:
+        """Column -> one value an epoch; empty for models without epochs."""
+        return load_table((self.folder / "curves.tsv").read_bytes())
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Name -> seconds."""
+        return dict(json.loads((self.folder / "timings.json").read_bytes()))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where it was run."""
+        return dict(json.loads((self.folder / "environment.json").read_bytes()))
+
+    def weights(self) -> dict[str, NDArray[np.generic]]:
+        """Parameter -> array, where they were kept."""
+        from safetensors.numpy import load_file
+
+        place = self.folder / "weights.safetensors"
+        return load_file(place) if place.exists() else {}
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A cell that cannot be trusted: what is wrong with it, and where it was moved."""
+
+    key: str
+    problem: str
+    moved_to: Path
+
+
+class Store:
+    """The cells of one study folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cells = folder / "cells"
+        self.failed = folder / "failed"
+        self.quarantine = folder / "quarantine"
+        self.claims = Claims(folder / "claims")
+
+    def has(self, key: str) -> bool:
+        """Whether a cell is committed."""
+        return (self.cells / key / _COMMIT).is_file()
+
+    def has_failed(self, key: str) -> bool:
+        """Whether a cell is recorded as failed."""
+        return (self.failed / f"{key}.json").is_file()
+
+    def done(self) -> set[str]:
+        """Keys of the committed cells."""
+        return _keys(self.cells)
+
+    def commit(self, cell: Cell, result: Result, seconds: float, environment: Mapping[str, str]) -> bool:
+        """Put a result in place, all of it or nothing; False where another runner was quicker."""
+        files = _files(result, {**result.timings, "seconds": seconds}, environment)
+        files[_COMMIT] = seal(_body(cell, result, files))
+        placed = place_folder(files, self.cells / cell.key, me().token)
+        (self.failed / f"{cell.key}.json").unlink(missing_ok=True)
+        return placed
+
+    def fail(self, cell: Cell, failure: Failure) -> None:
+        """Record that a cell has no result, and why."""
+        self.failed.mkdir(parents=True, exist_ok=True)
+        body = {"schema": SCHEMA, "cell": cell.to_json(), "reason": failure.reason, "message": failure.message}
+        write(self.failed / f"{cell.key}.json", seal(body))
+
+    def failures(self) -> dict[str, Failure]:
+        """Key -> why, of the cells that failed and were not done since. A damaged record counts as none."""
+        found: dict[str, Failure] = {}
+        for key in sorted(_keys(self.failed) - self.done()):
+            try:
+                body = unseal(self.failed / f"{key}.json")
+            except (StoreError, FileNotFoundError):
+                continue
+            found[key] = Failure(body["reason"], body["message"])
+        return found
+
+    def forget_failures(self) -> None:
+        """Let failed cells be tried again."""
+        for key in _keys(self.failed):
+            (self.failed / f"{key}.json").unlink(missing_ok=True)
+
+    def read(self, key: str) -> Record:
+        """A committed cell. Every file is checked first; a damaged cell is a StoreError, never a number."""
+        folder = self.cells / key
+        try:
+            body = unseal(folder / _COMMIT)
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{folder}: expected {_COMMIT}, but it is missing: delete the folder to redo it"
+            ) from error
+        if body["key"] != key:
+            raise StoreError(f"{folder}: holds the cell {body['key']}: delete the folder to redo it")
+        for name, expected in body["files"].items():
+            _check_file(folder / name, expected)
+        return Record(folder, body)
+
+    def hashes(self) -> dict[str, str]:
+        """Key -> hash of all that must come out the same when a cell is run again."""
+        return {key: self.read(key).body["result"] for key in sorted(self.done())}
+
+    def verify(self) -> list[Damage]:
+        """Check every cell and every record of a failure; move the damaged aside, so that they are done again."""
+        damages = []
+        for key in sorted(self.done()):
+            try:
+                self.read(key)
+            except (StoreError, KeyError, TypeError) as error:
+                damages.append(Damage(key, str(error), self._set_aside(self.cells / key, key)))
+        for key in sorted(_keys(self.failed)):
+            try:
+                unseal(self.failed / f"{key}.json")
+            except StoreError as error:
+                damages.append(Damage(key, str(error), self._set_aside(self.failed / f"{key}.json", key)))
+        return damages
+
+    def _set_aside(self, path: Path, key: str) -> Path:
+        """Move something into quarantine; another runner may have done so a moment ago."""
+        self.quarantine.mkdir(exist_ok=True)
+        place = next(p for k in count() if not (p := self.quarantine / f"{key}.{k}").exists())
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(place)
+        return place
+
+    def sweep(self) -> list[Path]:
+        """Remove what dead runners left half written."""
+        folders = [self.folder, self.cells, self.failed, self.claims.folder]
+        found = [path for folder in folders if folder.is_dir() for path in folder.glob(f"{TEMPORARY}*")]
+        left = [path for path in found if _is_left_over(path)]
+        for path in left:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return left
+
+
+def _keys(folder: Path) -> set[str]:
+    """Names below a folder that are keys of cells."""
+    if not folder.is_dir():
+        return set()
+    with os.scandir(folder) as entries:
+        return {match[1] for entry in entries if (match := _KEY.fullmatch(entry.name))}
+
+
+def _files(result: Result, timings: Mapping[str, float], environment: Mapping[str, str]) -> dict[str, bytes]:
+    """The files of a cell, but for the one that commits them."""
+    files = {
+        "predictions.tsv": dump_table(result.predictions),
+        "curves.tsv": dump_table(result.curves),
+        "timings.json": json.dumps(timings, indent=1, sort_keys=True).encode(),
+        "environment.json": json.dumps(environment, indent=1, sort_keys=True).encode(),
+    }
+    if result.weights:
+        from safetensors.numpy import save
+
+        files["weights.safetensors"] = save(dict(result.weights))
+    return files
+
+
+def _body(cell: Cell, result: Result, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What result.json says."""
+    sums = {name: {"sha256": digest(content), "size": len(content)} for name, content in files.items()}
+    facts = {
+        "scores": {name: float(value) if math.isfinite(value) else None for name, value in result.scores.items()},
+        "sizes": dict(result.sizes),
+        "notes": dict(result.notes),
+    }
+    fixed = {name: entry["sha256"] for name, entry in sums.items() if name not in _VARYING}
+    outcome = digest(canonical({"key": cell.key, **facts, "files": fixed}).encode())
+    return {"schema": SCHEMA, "key": cell.key, "cell": cell.to_json(), **facts, "files": sums, "result": outcome}
+
+
+def _check_file(path: Path, expected: Mapping[str, Any]) -> None:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise StoreError(f"{path}: listed in {_COMMIT}, but missing: run `rmixup study verify`") from error
+    if len(content) != expected["size"] or digest(content) != expected["sha256"]:
+        raise StoreError(f"{path}: its checksum is not the one in {_COMMIT}: run `rmixup study verify`")
+
+
+def _is_left_over(path: Path) -> bool:
+    """Whether the one who wrote a temporary is gone."""
+    token = path.name.removeprefix(TEMPORARY).partition(".")[0]
+    try:
+        return token_is_dead(token, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return False
