@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from rmixup.errors import FormatError
 
@@ -48,7 +48,7 @@ class Data(_Part):
     """What is learned from, and what is predicted."""
 
     path: str | None = None
-    preset: str | None = None
+    preset: str | None = Field(default=None, validate_default=True)
     layout: str = "auto"
     target: str | list[str] | None = None
     groups: str | None = None
@@ -58,11 +58,12 @@ class Data(_Part):
     regularize: str | None = None
     options: dict[str, Value] = {}
 
-    @model_validator(mode="after")
-    def _something_to_read(self) -> Data:
-        if self.path is None and self.preset is None:
+    @field_validator("preset")
+    @classmethod
+    def _something_to_read(cls, preset: str | None, info: ValidationInfo) -> str | None:
+        if preset is None and info.data.get("path", "") is None:
             raise ValueError("expected `path` (a file or folder) or `preset` (a named data set)")
-        return self
+        return preset
 
 
 class Split(_Part):
@@ -75,13 +76,12 @@ class Split(_Part):
     seed: int = 0
     repeats: int = Field(default=5, ge=1)
 
-    @model_validator(mode="after")
-    def _sizes_are_shares(self) -> Split:
-        if min(self.sizes) < 0 or self.sizes[0] <= 0 or abs(sum(self.sizes) - 1) > 1e-9:
-            raise ValueError(
-                f"expected sizes = shares of train, validation and test that add up to 1, got {self.sizes}"
-            )
-        return self
+    @field_validator("sizes")
+    @classmethod
+    def _sizes_are_shares(cls, sizes: tuple[float, float, float]) -> tuple[float, float, float]:
+        if min(sizes) < 0 or sizes[0] <= 0 or abs(sum(sizes) - 1) > 1e-9:
+            raise ValueError("expected the shares of train, validation and test, which add up to 1")
+        return sizes
 
 
 class Protocol(_Part):
@@ -147,9 +147,9 @@ def parse_spec(text: str, where: str = "spec") -> Spec:
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"{where}: expected TOML, but {error}") from error
     except ValidationError as error:
-        problems = [_problem(text, dict(item)) for item in error.errors()]
-    lines = "; ".join(problems)
-    raise FormatError(f"{where}: {len(problems)} problem{'s' * (len(problems) > 1)}: {lines}")
+        problems = sorted(_problem(text, dict(item)) for item in error.errors())
+    told = "; ".join(f"line {line}: {problem}" for line, problem in problems)
+    raise FormatError(f"{where}: {len(problems)} problem{'s' * (len(problems) > 1)}: {told}")
 
 
 def check_names(spec: Spec, methods: Collection[str], backbones: Collection[str]) -> None:
@@ -161,17 +161,17 @@ def check_names(spec: Spec, methods: Collection[str], backbones: Collection[str]
         raise FormatError(f"{spec.name}: nobody provides {'; '.join(unknown)}")
 
 
-def _problem(text: str, error: dict[str, Any]) -> str:
-    """One sentence of one pydantic error: line, place, what was expected, what came."""
+def _problem(text: str, error: dict[str, Any]) -> tuple[int, str]:
+    """What one pydantic error says: the line, and a sentence of place, what was expected, what came."""
     place = [str(part) for part in error["loc"]]
-    start = f"line {_line(text, place)}: "
+    line = _line(text, place)
     if error["type"] == "extra_forbidden":
-        return f"{start}unknown key {place[-1]!r}{_in(place)}{_nearest(place[-1], _known(place[:-1]))}"
+        return line, f"unknown key {place[-1]!r}{_in(place)}{_nearest(place[-1], _known(place[:-1]))}"
     if error["type"] == "missing":
-        return f"{start}key {place[-1]!r} is missing{_in(place)}"
+        return line, f"key {place[-1]!r} is missing{_in(place)}"
     message = error["msg"].removeprefix("Value error, ")
-    came = "" if isinstance(error["input"], dict) else f", got {error['input']!r:.60}"
-    return f"{start}{'.'.join(place)}: {message[0].lower()}{message[1:]}{came}"
+    came = "" if error["input"] is None or isinstance(error["input"], dict) else f", got {error['input']!r:.60}"
+    return line, f"{'.'.join(place)}: {message[0].lower()}{message[1:]}{came}"
 
 
 def _in(place: list[str]) -> str:
