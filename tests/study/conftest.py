@@ -39,8 +39,6 @@ def data_file(tmp_path: Path) -> Path:
     return path
 
 
-
-
 @pytest.fixture
 def make_study(tmp_path: Path, data_file: Path) -> sgd_work.Make:
     """Begin a study in a folder of that name."""

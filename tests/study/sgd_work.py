@@ -96,4 +96,3 @@ def _sgd(cell: Cell, x: Any, y: Any, train: Any, test: Any, rng: np.random.Gener
         model.partial_fit(mixed, y[train] if lam < 0.5 else y[partner], classes=[0, 1])
         losses.append(float(-np.log(model.predict_proba(x[train])[range(len(train)), y[train]]).mean()))
     return model.predict_proba(x[test])[:, 1], losses
-

@@ -6,7 +6,6 @@ import random
 import shutil
 import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,8 +209,8 @@ def test_status_of_a_fresh_study_and_of_one_at_work(make_study: sgd_work.Make) -
     assert json.loads(json.dumps(status(study)))["running"] == len(stack.cells)
 
 
-def test_hostile_names_come_back_exactly_and_never_become_paths(make_study: sgd_work.Make, tmp_path: Path) -> None:
-    study = make_study()
+def test_hostile_names_come_back_exactly_and_never_become_paths(make_study: sgd_work.Make) -> None:
+    study = make_study(repeats=10)
     run(study, sgd_work.work)
     seen = {name for key in study.store.done() for name in study.store.read(key).predictions["subject"]}
     assert set(sgd_work.SUBJECT_NAMES) <= seen
