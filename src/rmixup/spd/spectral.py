@@ -30,6 +30,11 @@ CHUNK_COPIES = 4
 RESIDUAL_OVER_N_EPS = 16.0
 # Eigenvalues below n·eps of the largest are rounding, so such a matrix counts as singular.
 SINGULAR_OVER_N_EPS = 1.0
+# What to do about a matrix that is not positive definite.
+REMEDY = (
+    "A correlation or covariance of n nodes from fewer than n + 1 frames is always singular: use longer series or "
+    "fewer nodes, spd.regularize(S, how='shrink', amount=0.05), or a floor for the eigenvalues, logm(S, floor=1e-6)"
+)
 
 
 class Rule(NamedTuple):
@@ -205,7 +210,7 @@ def _bad(S: Tensor, w: Tensor, V: Tensor) -> Tensor:
 def _require_decomposed(bad: Tensor, first: int, shape: torch.Size) -> None:
     positions = (bad.nonzero()[:, 0] + first).tolist()
     if positions:
-        named = listed([where(_unravel(k, shape)) for k in positions[:LISTED]], len(positions))
+        named = listed([where(unravel(k, shape)) for k in positions[:LISTED]], len(positions))
         raise DataError(
             f"no eigen-decomposition could be computed for {named}, on the CPU either; their entries are not finite "
             "or of wildly different size: look at them, or leave them out"
@@ -229,18 +234,19 @@ def _require(wrong: Tensor, w: Tensor, first: int, shape: torch.Size, kind: str)
         return
     n = w.shape[-1]
     found = [
-        f"{where(_unravel(k + first, shape))} has {int(count[k])} of {n} eigenvalues that are not "
+        f"{where(unravel(k + first, shape))} has {int(count[k])} of {n} eigenvalues that are not "
         f"(smallest {float(w[k, 0]):.3g}, largest {float(w[k, -1]):.3g})"
         for k in positions[:LISTED]
     ]
-    raise NotSPDError(
-        f"all eigenvalues must be {kind} beyond rounding: {listed(found, len(positions))}. A correlation or covariance "
-        f"of n nodes from fewer than n + 1 frames (here {n + 1}) is always singular; use longer series or fewer nodes, "
-        "spd.regularize(S, how='shrink', amount=0.05), or a floor for the eigenvalues such as logm(S, floor=1e-6)"
-    )
+    raise NotSPDError(f"all eigenvalues must be {kind} beyond rounding: {listed(found, len(positions))}. {REMEDY}")
 
 
-def _unravel(position: int, shape: torch.Size) -> tuple[int, ...]:
+def unravel(position: int, shape: torch.Size) -> tuple[int, ...]:
+    """The index in a leading shape of the matrix at a position of the flattened batch.
+
+    >>> unravel(5, torch.Size((2, 3)))
+    (1, 2)
+    """
     index = []
     for size in reversed(shape):
         position, remainder = divmod(position, size)
