@@ -1,0 +1,96 @@
+"""Arrays remembered on disk by what they were computed from.
+
+One folder an entry, named by a hash: `values.npy` (large, memory-mapped on reuse), `small.npz`, and `entry.json` with
+the checksums, committed by one rename. An entry that does not match its checksums is computed again, with a warning.
+Nothing is unpickled. May not be here: what the arrays mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmixup.errors import StoreError
+
+Arrays = dict[str, npt.NDArray[Any]]
+Build = Callable[[npt.NDArray[Any]], Arrays]
+READ_BYTES = 2**22
+
+
+class CacheWarning(RuntimeWarning):
+    """A cache entry was damaged and has been computed again."""
+
+
+def remember(
+    folder: str | Path, key: str, shape: tuple[int, ...], dtype: Any, build: Build
+) -> tuple[npt.NDArray[Any], Arrays]:
+    """Return the entry `key` of a folder, computing it if it is missing or damaged.
+
+    `build` fills an array of `shape` and `dtype` and returns small arrays to keep beside it. The large array comes
+    back memory-mapped, copy on write.
+    """
+    entry = Path(folder) / key
+    try:
+        if entry.is_dir() and not _intact(entry):
+            warnings.warn(f"cache entry {entry} is damaged; it is computed again", CacheWarning, stacklevel=2)
+            shutil.rmtree(entry)
+        if not entry.is_dir():
+            _write(entry, shape, dtype, build)
+        with np.load(entry / "small.npz", allow_pickle=False) as small:
+            return np.load(entry / "values.npy", mmap_mode="c", allow_pickle=False), dict(small)
+    except OSError as error:
+        raise StoreError(
+            f"the cache folder {folder} cannot be used ({error}); give another cache=, free disk space, or leave cache "
+            "out to compute in memory"
+        ) from error
+
+
+def _write(entry: Path, shape: tuple[int, ...], dtype: Any, build: Build) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent))
+    try:
+        values = np.lib.format.open_memmap(unfinished / "values.npy", mode="w+", dtype=dtype, shape=shape)
+        small = build(values)
+        values.flush()
+        del values
+        np.savez(unfinished / "small.npz", **small)  # type: ignore[arg-type]
+        sums = {name: _sha256(unfinished / name) for name in ("values.npy", "small.npz")}
+        (unfinished / "entry.json").write_text(json.dumps({"sha256": sums}))
+        _rename(unfinished, entry)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _rename(unfinished: Path, entry: Path) -> None:
+    """Commit; where another process was faster, its entry is as good."""
+    try:
+        os.rename(unfinished, entry)  # noqa: PTH104 -- unlike Path.rename's wording, this is the one atomic step
+    except OSError:
+        if not entry.is_dir():
+            raise
+
+
+def _intact(entry: Path) -> bool:
+    try:
+        sums = json.loads((entry / "entry.json").read_text())["sha256"]
+        return all(sums[name] == _sha256(entry / name) for name in ("values.npy", "small.npz"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
