@@ -115,9 +115,8 @@ def test_gradients() -> None:
 
 def test_what_does_not_converge_is_refused_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correlation, "MAX_ITERATIONS", 2)
-    one_edge = torch.zeros(3, 3)
-    one_edge[0, 1] = one_edge[1, 0] = 5
-    H = torch.stack([torch.zeros(3, 3), one_edge])
+    uneven = torch.tensor([[0.0, 5.0, 1.0], [5.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    H = torch.stack([torch.zeros(3, 3), uneven])
     with pytest.raises(DataError, match="in 2 iterations: the diagonal of matrix 1 is off by"):
         offexp(H)
 

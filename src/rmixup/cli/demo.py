@@ -15,7 +15,20 @@ def command(
 
     Example: rmixup demo --out demo
     """
-    from rmixup.report.swelling import draw_demo
+    import torch
 
-    path = draw_demo(out)
-    typer.echo(f"Wrote {path}. Open it; then try `rmixup bench spd`.")
+    from rmixup.data.readers.simulate import simulate
+    from rmixup.report.swelling import draw, write
+    from rmixup.spd.swelling import compare
+
+    a, b = simulate(n_subjects=2, n_nodes=60, n_frames=120, n_sites=1).matrices
+    measured = compare(torch.tensor(a), torch.tensor(b))
+    networks = {
+        "network A": a,
+        "halfway, straight line": measured.midpoints["euclid"],
+        "halfway, log-Euclidean": measured.midpoints["logeuclid"],
+    }
+    along = {name: path.log_det for name, path in measured.profiles.items()}
+    svg, png = write(draw(measured.profiles["euclid"].t, along, networks), out)
+    typer.echo(f"Two simulated networks of {len(a)} nodes, mixed in six ways: open {png} (or {svg}).")
+    typer.echo("Next: `rmixup bench spd` times the mixing on this machine.")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from rmixup.spd.metrics import Position
+from rmixup.spd.metrics import METRICS, Position
 from rmixup.spd.spectral import eigh
 
 Geodesic = Callable[[Tensor, Tensor, Position], Tensor]
@@ -57,3 +57,27 @@ def swells(along: Profile, tolerance: float = LOG_DET_TOLERANCE) -> np.ndarray[A
     ends = np.maximum(along.log_det[0], along.log_det[-1])
     result: np.ndarray[Any, np.dtype[np.bool_]] = along.log_det[1:-1].max(0) > ends + tolerance
     return result
+
+
+class Comparison(NamedTuple):
+    """All geometries between the same matrices: profiles and midpoints by the geometry's name."""
+
+    profiles: dict[str, Profile]
+    midpoints: dict[str, Array]
+
+
+def compare(A: Tensor, B: Tensor, points: int = 41) -> Comparison:
+    """Measure every geometry of `METRICS` at evenly spread points from A to B (..., n, n).
+
+    >>> import torch
+    >>> measured = compare(torch.eye(2), 4 * torch.eye(2), points=3)
+    >>> [round(float(x), 3) for x in np.exp(measured.profiles["logeuclid"].log_det)]
+    [1.0, 4.0, 16.0]
+    >>> measured.midpoints["euclid"].tolist()
+    [[2.5, 0.0], [0.0, 2.5]]
+    """
+    t = np.linspace(0, 1, points)
+    return Comparison(
+        {name: profile(A, B, metric.geodesic, t) for name, metric in METRICS.items()},
+        {name: metric.geodesic(A, B, 0.5).cpu().numpy() for name, metric in METRICS.items()},
+    )
