@@ -25,7 +25,7 @@ DEFAULT_WORK = "rmixup.study.work"
 Folder = Annotated[Path, typer.Argument(help="A study's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: JSON on standard output.")]
 Processes = Annotated[int, typer.Option(min=0, help="Worker processes; 0 runs in this one, as a GPU wants it.")]
-Dask = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on instead.")]
+Dask = Annotated[str | None, typer.Option(help="Run on this Dask scheduler: its address or .json file.")]
 Allow = Annotated[bool, typer.Option("--allow", help="Continue although something changed, and write that down.")]
 Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
 WorkName = Annotated[str, typer.Option("--work", help="Module that runs the cells (functions `identify` and `work`).")]

@@ -20,6 +20,7 @@ from functools import partial
 from importlib import import_module
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
@@ -252,14 +253,18 @@ class DaskCluster:
             distributed: Any = import_module("distributed")
         except ImportError as error:
             raise RMixupError("--dask needs the extra `dask`: pip install 'rmixup[dask]'") from error
-        self._wait, self._nothing_yet = distributed.wait, distributed.TimeoutError
-        self._client = distributed.Client(address, timeout="30s", set_as_default=False)
+        place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+        self._client = distributed.Client(**place, set_as_default=False)
         self._arguments = work, study
         self._running: dict[Any, str] = {}
+        self._ended: SimpleQueue[Any] = SimpleQueue()
 
     def room(self) -> int:
         """Twice as many stacks as threads, so that none waits for the network."""
-        threads = sum(self._client.nthreads().values())
+        try:
+            threads = sum(self._client.nthreads().values())
+        except OSError as error:
+            raise RMixupError(f"the Dask scheduler is gone ({error}): start it, then `rmixup study resume`") from error
         return int(max(1, 2 * threads)) - len(self._running)
 
     def submit(self, stack: Stack) -> None:
@@ -267,15 +272,12 @@ class DaskCluster:
         work, study = self._arguments
         future = self._client.submit(_run_on_cluster, work, stack, study, key=f"{stack.key}-{time.time_ns()}")
         self._running[future] = stack.key
+        future.add_done_callback(self._ended.put)
 
     def events(self, timeout: float) -> Iterator[Event]:
         """Pass on the stacks that ended; Dask itself moves those of a dead worker to another one."""
-        if not self._running:
-            time.sleep(timeout)
-            return
-        with contextlib.suppress(self._nothing_yet):
-            self._wait(list(self._running), timeout, return_when="FIRST_COMPLETED")
-        for future in [future for future in self._running if future.done()]:
+        with contextlib.suppress(Empty):
+            future = self._ended.get(timeout=timeout)
             yield from self._collect(future, self._running.pop(future))
 
     def _collect(self, future: Any, stack: str) -> Iterator[Event]:
