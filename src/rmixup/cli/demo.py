@@ -15,14 +15,15 @@ def command(
 
     Example: rmixup demo --out demo
     """
+    import numpy as np
     import torch
 
     from rmixup.data.readers.simulate import simulate
     from rmixup.report.swelling import draw, write
     from rmixup.spd.swelling import compare
 
-    a, b = simulate(n_subjects=2, n_nodes=60, n_frames=120, n_sites=1).matrices
-    measured = compare(torch.tensor(a), torch.tensor(b))
+    a, b = np.array(simulate(n_subjects=2, n_nodes=60, n_frames=120, n_sites=1).matrices)
+    measured = compare(torch.from_numpy(a), torch.from_numpy(b))
     networks = {
         "network A": a,
         "halfway, straight line": measured.midpoints["euclid"],

@@ -24,7 +24,8 @@ CURVES = {
     "chol": ("Cholesky", ORANGE, 0.7, (-6, 2)),
     "logeuclid": ("log-Euclidean (R-Mixup),\naffine-invariant and\nlog-Cholesky", BLUE, 0.42, (8, -6)),
 }
-STYLE = {
+# Any: matplotlib's stubs want each key as a literal, and the keys change with its version.
+STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9.0,
     "axes.edgecolor": GREY,

@@ -20,12 +20,14 @@ from torch import Tensor
 
 from rmixup.errors import NotSPDError
 from rmixup.spd.door import LISTED, listed, symmetrize, where
-from rmixup.spd.spectral import _power_slope, expm, logm, sqrtm
+from rmixup.spd.spectral import Rule, _apply, _power_slope, _require, expm, logm
 
 Position = float | Tensor
 Chart = Callable[[Tensor], Tensor]
 
 EPS = torch.finfo(torch.float64).eps
+# Eigenvalues of a positive semidefinite matrix can come out this many n·eps of the largest below zero.
+ROUNDING_OVER_N_EPS = 16.0
 MAX_ITERATIONS = 500
 # An iteration has arrived when its step, relative to the spread of the matrices, falls to this many eps ...
 STEP_OVER_EPS = 64.0
@@ -227,17 +229,25 @@ def _curvature(logs: Tensor) -> Tensor:
 # line between R_A and R_B Q, squared. No inverse appears, so singular matrices are as good as others.
 
 
+def _root(S: Tensor) -> Tensor:
+    """The square root in float64; eigenvalues below zero by no more than the rounding of S count as zero."""
+    allowed = ROUNDING_OVER_N_EPS * S.shape[-1] * torch.finfo(S.dtype).eps
+
+    def valid(w: Tensor, first: int, shape: torch.Size) -> None:
+        _require(w < -allowed * w.abs().amax(-1, keepdim=True), w, first, shape, "non-negative")
+
+    return _apply(float64(S), Rule(lambda w: w.clamp(min=0).sqrt(), lambda a, b: _power_slope(a, b, 0.5), valid))
+
+
 def _wasserstein_geodesic(A: Tensor, B: Tensor, t: Position) -> Tensor:
-    a, b = float64(A), float64(B)
-    R = sqrtm(a)
-    t = _position(t, a)
-    return _as(A, B, _gram((1 - t) * R + t * _closest(sqrtm(b), R)))
+    R = _root(A)
+    t = _position(t, R)
+    return _as(A, B, _gram((1 - t) * R + t * _closest(_root(B), R)))
 
 
 def _wasserstein_distance(A: Tensor, B: Tensor) -> Tensor:
-    a, b = float64(A), float64(B)
-    R = sqrtm(a)
-    return _as(A, B, torch.linalg.matrix_norm(R - _closest(sqrtm(b), R)))
+    R = _root(A)
+    return _as(A, B, torch.linalg.matrix_norm(R - _closest(_root(B), R)))
 
 
 def _closest(R: Tensor, F: Tensor) -> Tensor:
@@ -267,8 +277,7 @@ class _Polar(torch.autograd.Function):
 @torch.no_grad()
 def _wasserstein_mean(S: Tensor, weights: Tensor | None = None) -> Tensor:
     """The barycentre by Álvarez-Esteban's fixed point (2016), written as averaging of aligned roots."""
-    s = float64(S)
-    roots = sqrtm(s)
+    roots = _root(S)
 
     def step(F: Tensor) -> tuple[Tensor, Tensor]:
         moved = weighted_mean(_closest(roots, F[..., None, :, :]), weights)
