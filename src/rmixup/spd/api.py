@@ -29,7 +29,7 @@ METHODS = ("auto", "spectral", "product")
 # CPU: 2 cores of an AMD EPYC, torch 2.13.0, November 2026. CUDA: one H200, torch 2.11.
 PRODUCT_FROM: dict[tuple[str, str, torch.dtype], int | None] = {
     ("expm", "cpu", torch.float32): 16,
-    ("expm", "cpu", torch.float64): 24,
+    ("expm", "cpu", torch.float64): 48,
     ("expm", "cuda", torch.float32): 1,
     ("expm", "cuda", torch.float64): 1,
     ("logm", "cpu", torch.float32): None,
@@ -319,13 +319,14 @@ def _check_stack(name: str, S: Tensor) -> None:
 
 
 def _position(t: Any, A: Tensor, B: Tensor) -> Tensor:
-    t = _numbers("t", t, A)
+    position = _numbers("t", t, A)
     lead = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])  # type: ignore[no-untyped-call]
     try:
-        torch.broadcast_shapes(t.shape, lead)  # type: ignore[no-untyped-call]
+        torch.broadcast_shapes(position.shape, lead)  # type: ignore[no-untyped-call]
     except RuntimeError:
-        raise DataError(f"t must be a number or broadcast with {tuple(lead)}, but has shape {tuple(t.shape)}") from None
-    return t
+        shape = tuple(position.shape)
+        raise DataError(f"t must be a number or broadcast with {tuple(lead)}, but has shape {shape}") from None
+    return position
 
 
 def _weights(weights: Any, S: Tensor) -> Tensor:
