@@ -440,7 +440,7 @@ class Networks:
         """Train, validation and test: people and families whole on one side, see `rmixup.data.splits.split`."""
         from rmixup.data.splits import split
 
-        return self._sides(split(self.y, **self._people(), seed=seed, sizes=sizes, stratify=stratify))
+        return self._sides(split(**self._people(), seed=seed, sizes=sizes, stratify=stratify))
 
     def folds(
         self,
@@ -453,8 +453,9 @@ class Networks:
         """(train, validation, test) of each fold of each repeat, see `rmixup.data.splits.kfold`."""
         from rmixup.data.splits import kfold
 
-        settings = {"seed": seed, "n_folds": n_folds, "repeats": repeats, "validation": validation}
-        return [self._sides(fold) for fold in kfold(self.y, **self._people(), **settings, stratify=stratify)]
+        people = self._people()
+        folds = kfold(**people, seed=seed, n_folds=n_folds, repeats=repeats, validation=validation, stratify=stratify)
+        return [self._sides(fold) for fold in folds]
 
     def leave_group_out(
         self, seed: int = 0, validation: float = 0.1, stratify: str | None = "y+group"
@@ -462,11 +463,13 @@ class Networks:
         """For each group (train, validation, test) with it as test, see `rmixup.data.splits.leave_group_out`."""
         from rmixup.data.splits import leave_group_out
 
-        sides = leave_group_out(self.y, **self._people(), seed=seed, validation=validation, stratify=stratify)
+        sides = leave_group_out(**self._people(), seed=seed, validation=validation, stratify=stratify)
         return {group: self._sides(split) for group, split in sides.items()}
 
     def _people(self) -> dict[str, Any]:
-        return {"subjects": self.subjects, "groups": self.groups, "families": self.families}
+        """What a split depends on; classes by name, so that messages can name them."""
+        y = self.label_names() if self.task == "classification" else self.y
+        return {"y": y, "subjects": self.subjects, "groups": self.groups, "families": self.families}
 
     def _sides(self, split: tuple[Index, Index, Index]) -> tuple[Networks, Networks, Networks]:
         train, validation, test = (self._take(rows) for rows in split)

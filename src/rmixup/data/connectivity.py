@@ -1,0 +1,293 @@
+"""Series to matrices, one person at a time: correlation, covariance, Ledoit-Wolf, OAS, partial correlation.
+
+Nothing here looks at two people at once, so nothing can leak. One product X'X a person is all that costs: shrinkage
+follows from it and from the energy of each frame in closed form (Ledoit & Wolf 2004; Chen et al. 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from rmixup.data.labels import shown
+from rmixup.errors import DataError
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+MIN_FRAMES = 3
+# A node does not vary when it ranges over no more than so many roundings of its largest value.
+CONSTANT_ROUNDINGS = 8
+CONSTANT = ("error", "zero", "nan")
+
+
+def connectivity(
+    series: Sequence[Any] | Array,
+    kind: str = "correlation",
+    *,
+    constant: str = "error",
+    dtype: npt.DTypeLike = np.float64,
+    subjects: Sequence[str] | Array | None = None,
+    nodes: Sequence[str] | Array | None = None,
+) -> Array:
+    """Matrices (N, n, n) from N series (t_i, n), whose lengths may differ. Computed in float64.
+
+    Parameters
+    ----------
+    series : sequence of (t_i, n) arrays, or (N, t, n) array
+        At least three frames each; non-finite values are refused.
+    kind : str
+        One of `KINDS`:
+        "correlation" (Pearson), "covariance" (divided by t),
+        "ledoit-wolf", "oas" (series standardised, covariance shrunk, brought to unit diagonal: nilearn's
+        `ConnectivityMeasure(kind="correlation")` with that estimator),
+        "partial" (partial correlation from the Ledoit-Wolf covariance, as nilearn's "partial correlation").
+    constant : "error", "zero" or "nan"
+        What becomes of a node that does not vary: an error that names all of them, an unconnected node, or NaN in
+        its row and column.
+    dtype : float32 or float64
+        Of the result.
+    subjects, nodes : optional
+        Names for messages.
+
+    >>> x = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 7.0]])
+    >>> connectivity([x]).round(4)
+    array([[[1.    , 0.9934],
+            [0.9934, 1.    ]]])
+    """
+    if kind not in KINDS:
+        raise DataError(f"no connectivity is named {kind!r}; there are: {', '.join(KINDS)}")
+    if constant not in CONSTANT:
+        raise DataError(f"constant must be one of {', '.join(CONSTANT)}, not {constant!r}")
+    parts = [np.asarray(x) for x in series]
+    names = [f"number {k}" for k in range(len(parts))] if subjects is None else [str(name) for name in subjects]
+    n = _check(parts, names)
+    still = [_still(x) for x in parts]
+    if constant == "error":
+        _refuse_constant(still, names, nodes)
+    matrices = np.empty((len(parts), n, n), dtype=dtype)
+
+    def fill(rows: range) -> None:
+        # Two scratch arrays a thread: fresh memory for every step was measured to cost as much as the arithmetic.
+        frames, square = np.empty((max(map(len, parts)), n)), np.empty((n, n))
+        for row in rows:
+            out = matrices[row] if matrices.dtype == np.float64 else square
+            _fill(out, _centre(parts[row], still[row], frames), kind, names[row])
+            if constant == "nan":
+                out[still[row], :] = out[:, still[row]] = np.nan
+            matrices[row] = out
+
+    _share(fill, len(parts))
+    return matrices
+
+
+def _fill(out: Floats, centred: Floats, kind: str, name: str) -> None:
+    try:
+        KINDS[kind](centred, out)
+    except np.linalg.LinAlgError as error:
+        raise DataError(
+            f"subject {name}: the covariance of {centred.shape[0]} frames of {centred.shape[1]} nodes cannot be "
+            f'inverted for kind "{kind}": leave out nodes that copy each other, or use another kind'
+        ) from error
+
+
+def _centre(x: Array, still: npt.NDArray[np.bool_], frames: Floats) -> Floats:
+    """The series without its mean, in scratch; exactly 0 where a node does not vary."""
+    centred = frames[: len(x)]
+    np.subtract(x, x.mean(axis=0, dtype=np.float64), out=centred)
+    centred[:, still] = 0.0
+    return centred
+
+
+def _share(work: Callable[[range], None], count: int) -> None:
+    """Share rows 0 … count − 1 among as many threads as BLAS may use, each with BLAS on one thread.
+
+    One person's product is too small to be shared: two threads on it were measured slower than one.
+    """
+    blas = _blas()
+    threads = min(count, max([1, *(pool["num_threads"] for pool in blas.info())]))
+    with blas.limit(limits=1), ThreadPoolExecutor(threads) as workers:
+        list(workers.map(work, (range(first, count, threads) for first in range(threads))))
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+# ---- the kinds: each fills `out` (n, n) from a centred series (t, n), which it may overwrite
+
+
+def _pearson(centred: Floats, out: Floats) -> None:
+    _to_unit_length(centred)
+    np.matmul(centred.T, centred, out=out)
+    _unit_diagonal(out)
+
+
+def _covariance(centred: Floats, out: Floats) -> None:
+    np.matmul(centred.T, centred, out=out)
+    out /= len(centred)
+
+
+def _ledoit_wolf(centred: Floats, out: Floats) -> None:
+    _standardize(centred)
+    _shrunk_covariance(centred, out, _ledoit_wolf_amount)
+    _to_correlation(out)
+
+
+def _oas(centred: Floats, out: Floats) -> None:
+    _standardize(centred)
+    _shrunk_covariance(centred, out, _oas_amount)
+    _to_correlation(out)
+
+
+def _partial(centred: Floats, out: Floats) -> None:
+    _shrunk_covariance(centred, out, _ledoit_wolf_amount)
+    out[:] = _inverse(out)
+    _to_correlation(out)
+    np.negative(out, out=out)
+    np.fill_diagonal(out, 1.0)
+
+
+KINDS: dict[str, Callable[[Floats, Floats], None]] = {
+    "correlation": _pearson,
+    "covariance": _covariance,
+    "ledoit-wolf": _ledoit_wolf,
+    "oas": _oas,
+    "partial": _partial,
+}
+
+
+def regularized_kind(kind: str, regularize: str | None) -> tuple[str, str | None]:
+    """The kind to compute and what remains to be done to the matrices.
+
+    >>> regularized_kind("correlation", "oas"), regularized_kind("correlation", "shrink=0.05")
+    (('oas', None), ('correlation', 'shrink=0.05'))
+    """
+    if regularize not in {"ledoit-wolf", "oas"}:
+        return kind, regularize
+    if kind not in {"correlation", regularize}:
+        raise DataError(f'{regularize} regularises a correlation; it cannot be used with kind "{kind}"')
+    return regularize, None
+
+
+# ---- their parts, in place
+
+
+def _to_unit_length(centred: Floats) -> None:
+    """Each node's series with length 1, or 0 where it does not vary.
+
+    Dividing by the largest value first keeps series in any unit from overflowing.
+    """
+    largest = np.maximum(centred.max(axis=0), -centred.min(axis=0))
+    centred /= np.where(largest > 0, largest, 1.0)
+    length = np.sqrt(np.einsum("tn,tn->n", centred, centred))
+    centred /= np.where(length > 0, length, 1.0)
+
+
+def _standardize(centred: Floats) -> None:
+    """Each node's series with variance 1 (divided by t − 1), as nilearn does before Ledoit-Wolf."""
+    _to_unit_length(centred)
+    centred *= np.sqrt(len(centred) - 1)
+
+
+def _unit_diagonal(matrix: Floats) -> None:
+    """Rounding may leave [−1, 1] by a bit or two."""
+    np.clip(matrix, -1.0, 1.0, out=matrix)
+    np.fill_diagonal(matrix, 1.0)
+
+
+def _to_correlation(covariance: Floats) -> None:
+    scale = 1.0 / np.sqrt(covariance.diagonal())
+    covariance *= scale[:, None]
+    covariance *= scale
+    _unit_diagonal(covariance)
+
+
+def _shrunk_covariance(centred: Floats, out: Floats, amount: Callable[[Floats, float, Floats], float]) -> None:
+    """The covariance drawn towards a multiple of the identity."""
+    _covariance(centred, out)
+    n = len(out)
+    mean_variance = float(np.trace(out)) / n
+    shrinkage = amount(out, mean_variance, centred) if n > 1 else 0.0
+    out *= 1.0 - shrinkage
+    out.flat[:: n + 1] += shrinkage * mean_variance
+
+
+def _ledoit_wolf_amount(covariance: Floats, mean_variance: float, centred: Floats) -> float:
+    t, n = centred.shape
+    energy = np.einsum("tn,tn->t", centred, centred)  # the sum over node pairs of products of squares, frame by frame
+    norm = float(np.vdot(covariance, covariance))
+    beta = (float(energy @ energy) / t - norm) / (n * t)
+    delta = norm / n - mean_variance**2
+    beta = min(beta, delta)
+    return 0.0 if beta == 0 else beta / delta
+
+
+def _oas_amount(covariance: Floats, mean_variance: float, centred: Floats) -> float:
+    t, n = centred.shape
+    alpha = float(np.vdot(covariance, covariance)) / n**2
+    denominator = (t + 1) * (alpha - mean_variance**2 / n)
+    return 1.0 if denominator == 0 else min((alpha + mean_variance**2) / denominator, 1.0)
+
+
+def _inverse(covariance: Floats) -> Floats:
+    """The inverse; Cholesky first, because it notices a matrix that is not positive definite."""
+    np.linalg.cholesky(covariance)
+    inverse = np.linalg.inv(covariance)
+    return np.asarray((inverse + inverse.T) / 2)
+
+
+# ---- checks at the door
+
+
+def _check(parts: list[Array], names: list[str]) -> int:
+    """The number of nodes, once everything about the series was found right."""
+    if not parts or len(parts) != len(names):
+        raise DataError(f"expected series and a name for each, got {len(parts)} series and {len(names)} names")
+    problems: list[str] = []
+    flat = [f"{name} {x.shape}" for name, x in zip(names, parts, strict=True) if x.ndim != 2]
+    if flat:
+        raise DataError(
+            f"each series must have shape (t, n); not so: {shown(flat)}; give a list of series, or (N, t, n)"
+        )
+    n = int(parts[0].shape[1])
+    checks: dict[str, Callable[[Array], bool]] = {
+        f"have other than the first one's {n} nodes": lambda x: x.shape[1] != n,
+        "do not hold real numbers": lambda x: x.dtype.kind not in "fiub",
+        f"have fewer than {MIN_FRAMES} frames": lambda x: len(x) < MIN_FRAMES,
+        "hold NaN or infinity": lambda x: x.dtype.kind == "f" and not bool(np.isfinite(x).all()),
+    }
+    for what, is_wrong in checks.items():
+        wrong = [name for name, x in zip(names, parts, strict=True) if is_wrong(x)]
+        if wrong:
+            problems.append(f"{len(wrong)} of {len(parts)} series {what} (subjects {shown(wrong)})")
+    if problems:
+        raise DataError("; ".join(problems) + ": correct these series, or leave these people out")
+    return n
+
+
+def _still(x: Array) -> npt.NDArray[np.bool_]:
+    """(n,) which nodes do not vary."""
+    low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
+    rounding = CONSTANT_ROUNDINGS * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
+    still: npt.NDArray[np.bool_] = high - low <= rounding
+    return still
+
+
+def _refuse_constant(still: list[npt.NDArray[np.bool_]], names: list[str], nodes: Iterable[str] | None) -> None:
+    affected = [k for k, mask in enumerate(still) if mask.any()]
+    if not affected:
+        return
+    labels = np.arange(len(still[0])) if nodes is None else np.asarray(list(nodes))
+    words = [f"{names[k]}: nodes {shown(labels[still[k]], 3)}" for k in affected]
+    raise DataError(
+        f"{len(affected)} of {len(still)} series have nodes that do not vary, so their correlation is undefined "
+        f'({shown(words, 4)}): leave out these people or nodes, or ask for constant="zero" or "nan"'
+    )
