@@ -4,8 +4,8 @@
     python docs/make_geometry_page.py cost                # on an otherwise idle machine
     RMIXUP_DATA=... python docs/make_geometry_page.py swelling
 
-Writes docs/_data/*.csv and docs/_static/*.svg. RMIXUP_DATA names a folder with `abide/rois_ho/*.1D` (Harvard-Oxford
-series of the Preprocessed Connectomes Project); only averages over people are written.
+Writes docs/_data/*.csv and docs/_static/stability.svg. RMIXUP_DATA names a folder with `abide/rois_ho/*.1D` and
+`abide/rois_cc200/*.1D` (series of the Preprocessed Connectomes Project); only averages over people are written.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def draw_stability(tables: dict[str, dict[str, list[np.ndarray]]]) -> None:
         for axes, (kind, title) in zip(figure.subplots(1, 2, sharey=True), titles.items(), strict=True):
             for k, name in enumerate(NAMES):
                 y = [np.nanmedian(tables[kind][f"1e{c}"][k]) for c in CONDITIONS]
-                axes.plot([10.0**c for c in CONDITIONS], y, "o-", color=COLOURS[name], lw=2, ms=4, label=name)
+                style = "o--" if name == "logchol" else "o-"  # it lies upon chol
+                axes.plot([10.0**c for c in CONDITIONS], y, style, color=COLOURS[name], lw=2, ms=4, label=name)
             axes.set(xscale="log", yscale="log", xlabel="condition number of both networks", ylim=(1e-8, 3))
             axes.set_title(title, fontsize=9.5)
             axes.spines[["top", "right"]].set_visible(False)
@@ -156,22 +157,25 @@ def rescaled(A: torch.Tensor, B: torch.Tensor, t: float) -> torch.Tensor:
     return unit_diagonal(METRICS["logeuclid"].geodesic(A, B, t))
 
 
-def abide(folder: Path, long: bool, count: int) -> torch.Tensor:
-    """Correlations of people spread evenly over the sites; either all have more frames than nodes or none has."""
-    found = []
-    for file in sorted((folder / "abide" / "rois_ho").glob("*.1D")):
+def abide(folder: Path, atlas: str, long: bool, count: int) -> torch.Tensor:
+    """Correlations of people in random order; either all have 20 more frames than nodes or none has."""
+    found: list[np.ndarray] = []
+    for file in keys.generator(0, "abide", atlas).permutation(
+        sorted((folder / "abide" / f"rois_{atlas}").glob("*.1D"))
+    ):
         series = np.loadtxt(file)
         frames, nodes = series.shape
         if (series.std(0) > 0).all() and (frames >= nodes + 20 if long else frames <= nodes):
             found.append(np.corrcoef(series.T))
-    chosen = np.linspace(0, len(found) - 1, min(count, len(found))).astype(int)
-    return torch.from_numpy(np.stack([found[k] for k in chosen]))
+        if len(found) == count:
+            break
+    return torch.from_numpy(np.stack(found))
 
 
-def cohorts(folder: Path, count: int = 120) -> Iterable[tuple[str, torch.Tensor]]:
-    yield "simulated, n = 60, t = 120", torch.tensor(simulate(count, n_nodes=60, n_frames=120).matrices)
-    yield "ABIDE, n = 111, t ≥ 131", abide(folder, True, count)
-    yield "ABIDE, n = 111, t ≤ 111, shrink 0.05", regularize(abide(folder, False, count), "shrink", 0.05)[0]
+def cohorts(folder: Path) -> Iterable[tuple[str, torch.Tensor]]:
+    yield "simulated, n = 60, t = 120", torch.tensor(simulate(120, n_nodes=60, n_frames=120).matrices)
+    yield "ABIDE Harvard-Oxford, n = 111, t ≥ 131", abide(folder, "ho", True, 120)
+    yield "ABIDE CC200, n = 200, t ≤ 200, shrink 0.05", regularize(abide(folder, "cc200", False, 50), "shrink", 0.05)[0]
 
 
 def swelling() -> None:

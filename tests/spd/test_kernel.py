@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge as TheirRidge
 from sklearn.linear_model import LinearRegression, Ridge
 
+from rmixup import spd
 from rmixup.errors import DataError
 from rmixup.spd.kernel import geodesic_regression, geodesic_trend, heat_kernel, kernel_ridge, log_heat_kernel
 from rmixup.spd.metrics import METRICS
@@ -125,3 +126,12 @@ def test_trend_is_least_squares_on_logs() -> None:
 def test_a_trend_over_a_constant_label_is_refused() -> None:
     with pytest.raises(DataError, match="all 3 are equal"):
         geodesic_trend(networks(3), torch.ones(3))
+
+
+def test_the_public_trend_takes_numpy_and_one_label_only() -> None:
+    S, y = networks(6).numpy(), np.arange(6)
+    got = spd.geodesic_trend(S, y).at([0.5, 2.0])
+    assert isinstance(got, np.ndarray)
+    np.testing.assert_allclose(got, geodesic_trend(torch.from_numpy(S), torch.from_numpy(y)).at(torch.tensor([0.5, 2])))
+    with pytest.raises(DataError, match=r"one label.*\(6, 2\)"):
+        spd.geodesic_trend(S, np.ones((6, 2)))

@@ -10,6 +10,7 @@ from rmixup.spd.api import (
     expm,
     geodesic,
     geodesic_regression,
+    geodesic_trend,
     heat_kernel,
     invsqrtm,
     kernel_ridge,
@@ -23,7 +24,7 @@ from rmixup.spd.api import (
 )
 from rmixup.spd.correlation import CORRELATION_METRICS
 from rmixup.spd.metrics import METRICS
-from rmixup.spd.repair import rank_bound
+from rmixup.spd.repair import parse_regularizer, rank_bound
 
 __all__ = [
     "CORRELATION_METRICS",
@@ -32,11 +33,13 @@ __all__ = [
     "expm",
     "geodesic",
     "geodesic_regression",
+    "geodesic_trend",
     "heat_kernel",
     "invsqrtm",
     "kernel_ridge",
     "logm",
     "mean",
+    "parse_regularizer",
     "powm",
     "rank_bound",
     "regularize",

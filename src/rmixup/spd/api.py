@@ -280,6 +280,33 @@ def geodesic_regression(S: Any, y: Any, ridge: float = 0.0) -> Regressor:
     return Regressor(kernel.geodesic_regression(S, _labels(y, S), ridge))
 
 
+@dataclass(frozen=True)
+class Trend:
+    """Networks along a label; made by `geodesic_trend`."""
+
+    model: kernel.GeodesicTrend
+    numpy: bool
+
+    def at(self, y: Any) -> Any:
+        """The network (..., n, n) at labels y (...)."""
+        return leave(self.model.at(_numbers("y", y, self.model.direction)), self.numpy)
+
+
+def geodesic_trend(S: Any, y: Any) -> Trend:
+    """Fit networks (N, n, n) as a function of one label (N,): the log-Euclidean geodesic closest to them.
+
+    >>> trend = geodesic_trend(np.stack([np.eye(2), 4 * np.eye(2)]), np.array([0.0, 1.0]))
+    >>> trend.at(0.5).round(6) + 0.0
+    array([[2., 0.],
+           [0., 2.]])
+    """
+    (S,), numpy = enter(S=S)
+    labels = _labels(y, S)
+    if labels.ndim != 1:
+        raise DataError(f"a trend is over one label, y of shape (N,), but y has shape {tuple(labels.shape)}")
+    return Trend(kernel.geodesic_trend(S, labels), numpy)
+
+
 def _choose(function: str, method: str, S: Tensor) -> str:
     if method not in METHODS:
         raise DataError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
