@@ -19,6 +19,7 @@ COMMANDS = {
     "bench": "rmixup.cli.bench",
     "import": "rmixup.cli.import_",
     "fetch": "rmixup.cli.fetch",
+    "check": "rmixup.cli.check",
     "study": "rmixup.cli.study",
 }
 

@@ -42,9 +42,11 @@ class Association(NamedTuple):
     strength: float
     higher: int | None = None
 
-    def words(self, classes: tuple[str, ...] | None) -> str:
+    def words(self, ds: Networks) -> str:
         """The number in words."""
-        where = "" if self.higher is None or classes is None else f", higher in {classes[self.higher]}"
+        where = ""
+        if self.higher is not None and ds.classes is not None:
+            where = f", higher where {ds.target or 'the label'} is {ds.classes[self.higher]}"
         return f"{self.measure} {self.value:.2f}{where}, p = {self.p:.1g}"
 
 
@@ -90,18 +92,23 @@ def identical_matrices(patient: Patient) -> Told | None:
 # --- labels
 
 
-def missing_labels(patient: Patient) -> Told | None:
-    """No labels, or people who were left out for want of one."""
+def no_labels(patient: Patient) -> Told | None:
+    """Nothing to predict yet."""
     ds = patient.ds
-    left_out = _recorded(ds, "with_target", "dropped") + _recorded(ds, "join", "without_row")
-    if ds.y is None:
-        columns = () if ds.table is None else tuple(ds.table.columns)
-        choice = f"choose one of the columns {shown(columns, 8)}" if columns else "give a table (--labels FILE)"
-        return Told("there are no labels: nothing can be learned from these networks yet", f"{choice}: --target COLUMN")
+    if ds.y is not None:
+        return None
+    columns = () if ds.table is None else tuple(ds.table.columns)
+    choice = f"choose one of the columns {shown(columns, 8)}" if columns else "give a table (--labels FILE)"
+    return Told("there are no labels: nothing can be learned from these networks yet", f"{choice}: --target COLUMN")
+
+
+def missing_labels(patient: Patient) -> Told | None:
+    """People who were left out for want of a label."""
+    left_out = _recorded(patient.ds, "with_target", "dropped") + _recorded(patient.ds, "join", "without_row")
     if not left_out:
         return None
     return Told(
-        f"{counted(len(left_out), 'person')} were left out for want of a label or of a row in the table",
+        f"{counted(len(left_out), 'person')} had no label, or no row in the table, and were left out",
         "nothing, if that was meant; else complete the table and import again",
         left_out,
     )
@@ -113,7 +120,7 @@ def extra_labels(patient: Patient) -> Told | None:
     if not extra:
         return None
     return Told(
-        f"{counted(len(extra), 'row')} of the table have no network ({shown(extra)})",
+        f"of the table's rows, {len(extra)} have no network",
         "nothing, if these people were left out on purpose; else look whether their files are missing",
         extra,
     )
@@ -166,7 +173,7 @@ def label_by_site(patient: Patient) -> Told | None:
     if not strongest.told:
         return None
     return Told(
-        f"the site tells the label ({strongest.words(ds.classes)}): a model can score by recognising the scanner",
+        f"the site tells the label ({strongest.words(ds)}): a model can score by recognising the scanner",
         'split within sites (the default, stratify="y+group"), show leave-one-site-out results beside, and try '
         'pairs="same-group" when mixing',
     )
@@ -220,7 +227,7 @@ def length_tells_label(patient: Patient) -> Told | None:
     if not strongest.told:
         return None
     return Told(
-        f"the length of a series is linked to the label ({strongest.words(ds.classes)}): shorter series give noisier "
+        f"the length of a series is linked to the label ({strongest.words(ds)}): shorter series give noisier "
         "networks, which a model can tell",
         f"use as many frames of everybody: rmixup import SOURCE OUT --frames {ds.frames.min()}",
     )
@@ -236,7 +243,7 @@ def motion(patient: Patient) -> Told | None:
     for name in [c for c in table.columns if MOTION_COLUMN.search(str(c)) and c != ds.target]:
         values = _numbers(table[name])
         found = [with_label(values, y, ds.task == "classification") for y in _columns(ds.y)]
-        told += [f"{name}: {association.words(ds.classes)}" for association in found if association.told]
+        told += [f"{name}: {association.words(ds)}" for association in found if association.told]
     if not told:
         return None
     return Told(
@@ -340,6 +347,7 @@ def _numbers(column: Any) -> Array:
 PEOPLE: Checks = {
     "duplicate-subjects": ("warning", duplicate_subjects),
     "identical-matrices": ("error", identical_matrices),
+    "no-labels": ("warning", no_labels),
     "missing-labels": ("info", missing_labels),
     "extra-labels": ("info", extra_labels),
     "single-class": ("error", single_class),

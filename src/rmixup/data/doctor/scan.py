@@ -134,7 +134,7 @@ def scan_matrices(ds: Networks, series: SeriesScan | None) -> MatrixScan:
         part, edges = _measure(known, given, typical)
         parts.append(part)
         twins += part.pop("twins")
-        counts += np.histogram(edges[part["known"]][:, take], HISTOGRAM_EDGES)[0]
+        counts += np.histogram(edges[:, take], HISTOGRAM_EDGES)[0]
     return _joined(parts, ds, twins=twins, single=single, edge_counts=counts)
 
 
@@ -161,7 +161,7 @@ def blocks(ds: Networks, series: SeriesScan | None, size: int) -> Iterator[tuple
 
 
 def _measure(known: Mask, given: Array, typical: Array) -> tuple[dict[str, Any], Array]:
-    """The numbers of one block of matrices, and its edges."""
+    """The numbers of one block of matrices, and its edges (NaN where undefined)."""
     with np.errstate(over="ignore"):  # absurd values are told by findings, not by warnings
         return _numbers(known, given, typical)
 
@@ -197,9 +197,9 @@ def _numbers(known: Mask, given: Array, typical: Array) -> tuple[dict[str, Any],
         "eigenvalues": _eigenvalues(x, judgeable),
         "likeness": _likeness(edges, typical),
         "digests": [_digest(matrix) for matrix in given],
-        "twins": (np.abs(scaled[judgeable]) >= 1 - TWIN_TOLERANCE).sum(axis=0),
+        "twins": (np.abs(np.abs(scaled[judgeable]) - 1) <= TWIN_TOLERANCE).sum(axis=0),
     }
-    return part, edges
+    return part, np.where(finite[:, *upper] & known[:, None], edges, np.nan)
 
 
 def _scaled(off: Array, diagonal: Array) -> Array:

@@ -20,7 +20,7 @@ RANK_TOLERANCE = 1e-7  # relative to the largest eigenvalue: below it, an eigenv
 NEGATIVE_TOLERANCE = 1e-5  # the same for negative ones: the rounding of a text file is coarser
 CONDITION_LIMIT = 1e5  # a float32 logarithm is then off by a hundredth and more
 RANGE_TOLERANCE = 1e-6
-UNLIKE_SHARE = 0.5  # a network less than half as like the typical one as the median network is,
+UNLIKE_SHARE = 1 / 3  # a network less than a third as like the typical one as the median network is,
 UNLIKE_SPREADS = 6.0  # and this many spreads (median absolute deviations) below it, is of something else
 TYPICAL_LIKENESS = 0.3  # with less than this in the median, networks have no common pattern to depart from
 _FISHER_SAMPLE = 16
@@ -38,7 +38,7 @@ def non_finite(patient: Patient) -> Told | None:
     nodes = m.undefined_nodes[affected].any(axis=0)
     where = f"; whole rows at {counted(int(nodes.sum()), 'node')}, as correlation leaves them for a constant node"
     return Told(
-        f"{counted(int(affected.sum()), 'matrix')} of {len(patient.ds)} hold NaN or infinity: "
+        f"{affected.sum()} of {counted(len(patient.ds), 'matrix')} hold NaN or infinity: "
         f"{m.undefined_edges.sum()} of {len(patient.ds) * n * (n - 1) // 2} edges are undefined"
         + (where if nodes.any() else ""),
         "leave these people or nodes out: rmixup import SOURCE OUT --drop-subjects undefined (or --drop-nodes NAMES)",
@@ -98,7 +98,7 @@ def asymmetric(patient: Patient) -> Told | None:
         patient,
         m.asymmetric,
         lambda: (
-            f"{counted(int(m.asymmetric.sum()), 'matrix')} of {len(patient.ds)} are not symmetric: mirror entries "
+            f"{m.asymmetric.sum()} of {counted(len(patient.ds), 'matrix')} are not symmetric: mirror entries "
             f"differ by up to {m.asymmetry[m.asymmetric].max():.2g} of the largest entry"
         ),
         'if the symmetric part is meant: ds.with_matrices((S + S.transpose(0, 2, 1)) / 2, "symmetrise"), '
@@ -116,7 +116,7 @@ def looks_like_fisher_z(patient: Patient) -> Told | None:
         patient,
         fisher,
         lambda: (
-            f"{counted(int(fisher.sum()), 'matrix')} of {len(patient.ds)} look like Fisher's z (arctanh of a "
+            f"{fisher.sum()} of {counted(len(patient.ds), 'matrix')} look like Fisher's z (arctanh of a "
             f"correlation), not like correlations: the diagonal is {_diagonal(m.saturated[fisher])} and edges reach "
             f"{m.largest[fisher].max():.3g}{spectrum}"
         ),
@@ -156,7 +156,7 @@ def wrong_diagonal(patient: Patient) -> Told | None:
         patient,
         wrong,
         lambda: (
-            f"{counted(int(wrong.sum()), 'matrix')} of {len(patient.ds)} have a diagonal of "
+            f"{wrong.sum()} of {counted(len(patient.ds), 'matrix')} have a diagonal of "
             f"{span([*m.diagonal_low[wrong], *m.diagonal_high[wrong]])}, which neither a correlation (1) nor a "
             "covariance (positive, and no smaller than the edges allow) has"
         ),
@@ -172,7 +172,7 @@ def out_of_range(patient: Patient) -> Told | None:
         patient,
         wrong,
         lambda: (
-            f"{counted(int(wrong.sum()), 'matrix')} of {len(patient.ds)} have a unit diagonal but edges outside "
+            f"{wrong.sum()} of {counted(len(patient.ds), 'matrix')} have a unit diagonal but edges outside "
             f"[−1, 1], up to {m.largest[wrong].max():.4g}: no correlation is"
         ),
         "find out what the values are; Fisher's z with a diagonal set to 1 is turned back by "
@@ -190,7 +190,7 @@ def covariance_given(patient: Patient) -> Told | None:
         patient,
         scaled,
         lambda: (
-            f"{counted(int(scaled.sum()), 'matrix')} of {len(patient.ds)} are covariances by form, not correlations: "
+            f"{scaled.sum()} of {counted(len(patient.ds), 'matrix')} are covariances by form, not correlations: "
             f"their diagonal is {span([*m.diagonal_low[scaled], *m.diagonal_high[scaled]])}"
         ),
         'if correlations are meant: ds.with_matrices(rmixup.spd.unit_diagonal(ds.matrices), "unit_diagonal")',
@@ -215,7 +215,7 @@ def indefinite(patient: Patient) -> Told | None:
         patient,
         wrong,
         lambda: (
-            f"{counted(int(wrong.sum()), 'matrix')} of {len(patient.ds)} have clearly negative eigenvalues, down to "
+            f"{wrong.sum()} of {counted(len(patient.ds), 'matrix')} have clearly negative eigenvalues, down to "
             f"{m.eigenvalues[wrong, 0].min():.3g}: not correlations of complete series, or rounded on the way"
         ),
         "rmixup import SOURCE OUT --regularize floor=1e-6, or compute them again from the series",
@@ -277,7 +277,7 @@ def near_singular(patient: Patient) -> Told | None:
         patient,
         low,
         lambda: (
-            f"{counted(int(low.sum()), 'matrix')} of {len(ds)} are nearly singular: the smallest eigenvalue is "
+            f"{low.sum()} of {counted(len(ds), 'matrix')} are nearly singular: the smallest eigenvalue is "
             f"{span(lowest[low])}, less than {1 / CONDITION_LIMIT:.0e} of the largest"
         ),
         "keep the logarithms in float64 (rmixup does), or rmixup import SOURCE OUT --regularize shrink=0.05",
@@ -329,7 +329,7 @@ def node_order(patient: Patient) -> Told | None:
         patient,
         unlike & (middle > TYPICAL_LIKENESS),
         lambda: (
-            f"{counted(int(unlike.sum()), 'matrix')} of {len(patient.ds)} do not resemble the others: their edges "
+            f"{unlike.sum()} of {counted(len(patient.ds), 'matrix')} do not resemble the others: their edges "
             f"correlate {span(likeness[unlike])} with the typical network, the median is {middle:.2f}; nodes may be in "
             "another order, of another atlas, or the recording bad"
         ),
