@@ -184,7 +184,7 @@ def choose(found: Found, settings: Settings) -> Networks:
 def _table(found: Found, settings: Settings) -> tuple[pd.DataFrame | None, Path, pd.DataFrame]:
     """The table joined to the subjects, its path, and the table as it was read."""
     if found.table is not None:
-        return found.table, found.table_path or Path("table"), found.table.reset_index()
+        return found.table, found.table_path or Path("table"), found.table.reset_index(drop=True)
     chosen = settings.labels or found.table_path
     if chosen is None:
         return None, Path("table"), pd.DataFrame()

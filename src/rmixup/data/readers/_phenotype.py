@@ -6,6 +6,7 @@ May not be here: networks. A table is joined to them by subject id, never by pos
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,16 +49,16 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:
         raise FormatError(f"{path}: cannot be read as Parquet ({_first_line(error)}); write it again") from None
-    return table.reset_index() if table.index.name else table
+    return table if isinstance(table.index, pd.RangeIndex) else table.reset_index()
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0].removeprefix("Error tokenizing data. C error: ")
 
 
-def find_table(folder: Path) -> Path | None:
+def find_table(folder: Path, above: bool = True) -> Path | None:
     """The table that lies beside the data or one folder up; two that could be it are not guessed between."""
-    for place in (folder, folder.parent):
+    for place in (folder, folder.parent) if above else (folder,):
         found = [file for file in sorted(place.iterdir()) if is_table(file)] if place.is_dir() else []
         if len(found) > 1:
             raise DataError(
@@ -106,12 +107,18 @@ def _join_on(table: pd.DataFrame, path: Path, column: str, subjects: Sequence[st
     rows = table[ids.notna()].set_axis(ids.dropna().astype(str), axis=0)
     for simplify in (str, bare_id):
         keys, wanted = rows.index.map(simplify), [simplify(name) for name in subjects]
-        present = [(name, key) for name, key in zip(subjects, wanted, strict=True) if key in set(keys)]
+        known = set(keys)
+        present = [(name, key) for name, key in zip(subjects, wanted, strict=True) if key in known]
         if present and len(set(wanted)) == len(wanted):
             _refuse_twice(path, column, keys, {key for _, key in present})
             found = rows.set_axis(keys, axis=0).loc[[key for _, key in present]]
-            return found.set_axis(pd.Index([name for name, _ in present], name="subject"), axis=0)
+            return without_ids(found.set_axis(pd.Index([name for name, _ in present], name="subject"), axis=0), column)
     return rows.iloc[:0]
+
+
+def without_ids(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """The table without its column of ids, which its index holds; another `participant_id` is kept under a new name."""
+    return table.drop(columns=column).rename(columns={"participant_id": "participant_id_in_table"})
 
 
 def _refuse_twice(path: Path, column: str, keys: pd.Index[str], wanted: set[str]) -> None:
@@ -121,8 +128,8 @@ def _refuse_twice(path: Path, column: str, keys: pd.Index[str], wanted: set[str]
 
 
 def bare_id(name: str) -> str:
-    """An id without what tools add to it: 'sub-', leading zeros, a decimal point from a spreadsheet."""
-    bare = name.strip().removeprefix("sub-").removesuffix(".0")
+    """An id without what tools add to it: 'sub-', 'Subject', leading zeros, a decimal point from a spreadsheet."""
+    bare = re.sub(r"^sub-|^sub(ject)?[-_]?(?=\d+$)", "", name.strip().removesuffix(".0"), flags=re.IGNORECASE)
     return bare.lstrip("0") if bare.isdecimal() else bare
 
 

@@ -20,6 +20,8 @@ Floats = npt.NDArray[np.float64]
 # What BIDS, pandas and R write for a value that is not there.
 _MISSING = re.compile(r"(?<![^\s,;])(?:n/a|N/A|NA|NaN|nan|null)(?![^\s,;])")
 _COMMENTS = ("#", "%")
+# What stands above a column of row names.
+_ABOVE_ROW_NAMES = frozenset({"", "node", "nodes", "name", "names", "label", "index", "roi", "region"})
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,14 @@ def read_grid(path: Path) -> Grid:
     if first is None:
         raise FormatError(f"{path}: expected numbers, found comments only; export the file again")
     delimiter = _delimiter(path, lines[first])
-    header = _cells(lines[first], delimiter)
-    names = None if all(map(_is_number, header)) else tuple(_clean(cell) for cell in header)
+    marked = lines[first].lstrip().startswith(_COMMENTS)
+    header = _cells(_clean(lines[first]) if marked else lines[first], delimiter)
+    names = tuple(_clean(cell) for cell in header) if marked or _is_header(header) else None
     body = lines[first + (names is not None) :]
     if not body:
         raise FormatError(f"{path}: expected rows of numbers below the header, found the header only")
     offset = first + 1 + (names is not None)
-    labelled = not _is_number(_cells(body[0], delimiter)[0])
+    labelled = _has_row_names(path, body, delimiter, offset)
     values = _parse(path, body, delimiter, labelled, offset)
     rows = tuple(_clean(_cells(line, delimiter)[0]) for line in body) if labelled else None
     return _shape(path, values, names, rows)
@@ -95,8 +98,8 @@ def _is_comment(line: str, later: list[str]) -> bool:
 
 def _delimiter(path: Path, line: str) -> str | None:
     delimiter = sniff_delimiter(line)
-    numbers_with_comma = re.search(r"(^|[\t;])\s*-?\d+,\d+\s*([\t;]|$)", line)
-    if delimiter in ("\t", ";") and numbers_with_comma:
+    numbers_with_comma = re.search(r"(^|[\t;])\s*-?\d+,\d+(e[-+]?\d+)?\s*([\t;]|$)", line)
+    if numbers_with_comma and ("\t" in line or ";" in line):
         raise FormatError(
             f"{path}: the first line has decimal commas (or tabs and commas mixed), expected decimal points; "
             "export the file with '.' as decimal mark"
@@ -106,6 +109,22 @@ def _delimiter(path: Path, line: str) -> str | None:
 
 def _cells(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in line.strip("\n").split(delimiter)]
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Whether these are names of columns, not a row of numbers that may have a name itself."""
+    first, *rest = cells
+    names_rows = _clean(first).lower() in _ABOVE_ROW_NAMES
+    return not all(map(_is_number, rest)) or (not _is_number(first) and (names_rows or not rest))
+
+
+def _has_row_names(path: Path, body: list[str], delimiter: str | None, offset: int) -> bool:
+    """Whether every row begins with a name; where some do and some do not, the first row's is a mistake."""
+    named = [not _is_number(line.strip().split(delimiter, 1)[0].strip()) for line in body]
+    if not named[0] or all(named):
+        return named[0]
+    cell = _cells(body[0], delimiter)[0]
+    raise FormatError(f"{path}: line {offset}, column 1: expected a number, found {cell!r}")
 
 
 def _clean(name: str) -> str:

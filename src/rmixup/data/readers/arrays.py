@@ -17,7 +17,7 @@ import pandas as pd
 from rmixup.data.labels import shown
 from rmixup.data.readers._files import Npy, existing, open_arrays
 from rmixup.data.readers._people import Found, Kind, Person, classify
-from rmixup.data.readers._phenotype import ID_COLUMNS, find_table, read_table
+from rmixup.data.readers._phenotype import ID_COLUMNS, find_table, read_table, without_ids
 from rmixup.errors import DataError, FormatError
 
 DESCRIPTION = "stack.npz with matrices or series, y, subjects; or stack.npy with a table"
@@ -73,7 +73,7 @@ def _plain_stack(file: Path, stack: Npy, labels: str | Path | None, id_column: s
             "table row by row, so both must be as many: save an .npz with `subjects` if they are not"
         )
     _refuse_repeats(ids.tolist(), table_path)
-    table = raw.set_axis(pd.Index(ids, name="subject"), axis=0)
+    table = without_ids(raw.set_axis(pd.Index(ids, name="subject"), axis=0), column)
     return Found(
         layout="arrays",
         subjects=tuple(ids),
@@ -113,7 +113,7 @@ def _archive(file: Path, arrays: dict[str, Npy], labels: str | Path | None, cont
         ),
         files=(file,),
         table=table,
-        table_path=file,
+        table_path=None if labels else find_table(file.parent, above=False) if table is None else file,
         target=_LABEL if _LABEL in own else None,
         groups=_GROUP if _GROUP in own else None,
         families=None if _FAMILY not in own else dict(zip(subjects, _texts(arrays["families"]), strict=True)),

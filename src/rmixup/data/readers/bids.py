@@ -61,10 +61,8 @@ def recognises(path: Path) -> bool:
     """A folder (or an .h5 file) with names as BIDS derivatives have them."""
     if path.is_file():
         return path.name.endswith(_H5)
-    ours = (*_ENDINGS, *_BOLD)
-    return any(file.name.endswith(ours) for file in path.rglob("sub-*")) or any(
-        file.name.endswith(_H5) for file in path.iterdir()
-    )
+    found = any(_content(file.name) or file.name.endswith(_BOLD) for file in path.rglob("sub-*"))
+    return found or any(file.name.endswith(_H5) for file in path.iterdir())
 
 
 def read(
@@ -128,18 +126,20 @@ def _scans(path: Path, images: bool) -> list[Scan]:
     files = sorted(file for file in path.rglob("sub-*") if not file.is_dir())
     if images:
         return [Scan(file, entities_of(file.name), "series") for file in files if file.name.endswith(_BOLD)]
-    scans = [
-        Scan(file, entities_of(file.name), content)
-        for file in files
-        for ending, content in _ENDINGS.items()
-        if file.name.endswith(ending)
-    ]
+    scans = [Scan(file, entities_of(file.name), content) for file in files if (content := _content(file.name))]
     inside = [scan for file in sorted(path.iterdir()) if file.name.endswith(_H5) for scan in _h5_scans(file)]
     if not scans and not inside:
         raise DataError(
             f"{path}: has images (*_bold.nii.gz) but no series of regions; name a parcellation with --atlas-image FILE"
         )
     return scans + inside
+
+
+def _content(name: str) -> str | None:
+    """What a file holds by its name; fMRIPrep's confounds end as series of regions do."""
+    if "_desc-confounds_" in name:
+        return None
+    return next((content for ending, content in _ENDINGS.items() if name.endswith(ending)), None)
 
 
 def _h5_scans(file: Path) -> list[Scan]:
@@ -246,9 +246,7 @@ class _Reader:
         assert self._image is not None
         maskers, fmriprep = need("nilearn.maskers", image), need("nilearn.interfaces.fmriprep", image)
         if self._masker is None:
-            self._masker = maskers.NiftiLabelsMasker(
-                str(self._image), resampling_target="data", standardize=None, keep_masked_labels=True
-            )
+            self._masker = maskers.NiftiLabelsMasker(str(self._image), resampling_target="data", standardize=None)
         try:
             confounds, kept = (
                 fmriprep.load_confounds_strategy(str(image), denoise_strategy=self._confounds)

@@ -144,7 +144,7 @@ def read(
         families=families_of(groups, patients),
         kind="correlation",
         remedy="choose features that are detected more often with --min-detect, take more samples with --per-network, "
-        "or leave the networks out with --drop-subjects undefined",
+        "or leave out features (--drop-nodes) or networks (--drop-subjects undefined)",
         steps=(("features", features), ("group samples", asdict(grouping) | {"patient_column": patients.name})),
     )
 
@@ -401,7 +401,7 @@ class _Source:
                     raise FormatError(f"{self.path}: the file is empty; copy or export it again")
                 file.seek(0)
                 separator = sniff_delimiter(first) or r"\s+"
-                yield from pd.read_csv(file, sep=separator, index_col=0, chunksize=_ROWS, low_memory=False)
+                yield from pd.read_csv(file, sep=separator, index_col=0, chunksize=_ROWS, float_precision="round_trip")
         except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
             line = str(error).strip().split("\n")[0].removeprefix("Error tokenizing data. C error: ")
             raise FormatError(f"{self.path}: cannot be read as a table ({line}); export it again") from None
@@ -418,7 +418,7 @@ class _Source:
             with parquet.ParquetFile(self.path) as file:
                 for batch in file.iter_batches(batch_size=_ROWS):
                     frame = batch.to_pandas()
-                    yield frame if frame.index.name else frame.set_index(frame.columns[0])
+                    yield frame.set_index(frame.columns[0]) if isinstance(frame.index, pd.RangeIndex) else frame
         except (OSError, ValueError) as error:
             raise FormatError(f"{self.path}: cannot be read as Parquet ({error}); write it again") from None
 
