@@ -78,7 +78,9 @@ def main() -> None:
         left_over += bool(list(study.folder.rglob(".tmp-*")))
         run(study, sgd_work.work)
         lost += study.store.hashes() != expected or bool(list(study.folder.rglob(".tmp-*")))
-    print(json.dumps({"tries": tries, "partial": partial, "left_over": left_over, "lost": lost}))
+    report = json.dumps({"tries": tries, "partial": partial, "left_over": left_over, "lost": lost})
+    sys.stdout.write(report)
 
 
-main()
+if __name__ == "__main__":
+    main()

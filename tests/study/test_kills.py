@@ -44,13 +44,16 @@ def _wait_for_cells(folder: Path, cells: int) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sent", "code", "processes"), [(signal.SIGKILL, -9, 2), (signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 1)]
+)
 def test_a_command_that_is_stopped_leaves_no_workers_and_no_half_cells(
-    make_study: sgd_work.Make, sent: signal.Signals, code: int
+    make_study: sgd_work.Make, sent: signal.Signals, code: int, processes: int
 ) -> None:
     methods = '["none", {name = "mix", sleep = 0.02}]'
     study = make_study(methods=methods, stack=1, repeats=5)
-    command = [*MAIN, "study", "resume", str(study.folder), "--work", "sgd_work", "--processes", "2", "--json"]
+    command = [*MAIN, "study", "resume", str(study.folder), "--work", "sgd_work", "--json"]
+    command += ["--processes", str(processes)]
     process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     _wait_for_cells(study.folder, 3)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -58,7 +61,7 @@ def test_a_command_that_is_stopped_leaves_no_workers_and_no_half_cells(
     _, said = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in said
-    assert len(children) >= 2
+    assert len(children) >= processes
     _wait_until_gone(children)
     if sent != signal.SIGKILL:
         assert not list(study.folder.rglob(".tmp-*"))

@@ -210,7 +210,7 @@ def test_status_of_a_fresh_study_and_of_one_at_work(make_study: sgd_work.Make) -
 
 
 def test_hostile_names_come_back_exactly_and_never_become_paths(make_study: sgd_work.Make) -> None:
-    study = make_study(repeats=10)
+    study = make_study()
     run(study, sgd_work.work)
     seen = {name for key in study.store.done() for name in study.store.read(key).predictions["subject"]}
     assert set(sgd_work.SUBJECT_NAMES) <= seen

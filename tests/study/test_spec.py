@@ -80,11 +80,13 @@ def test_a_wrong_spec_is_refused(text: str, said: str) -> None:
 @given(
     st.text(max_size=200) | st.sampled_from([BASE + "[grid.x]", "[data]\n" * 2, "data = 3", "grid.methods.name = 1"])
 )
-def test_any_text_is_a_spec_or_a_format_error(text: str) -> None:
+def test_any_text_that_is_no_spec_is_a_format_error(text: str) -> None:
+    refused = ""
     try:
-        assert parse_spec(text).grid.methods
+        parse_spec(text)
     except FormatError as error:
-        assert str(error).startswith("spec: ")
+        refused = str(error)
+    assert refused.startswith("spec: ")
 
 
 def test_a_spec_file_is_read_and_its_data_path_is_relative_to_it(tmp_path: Path) -> None:

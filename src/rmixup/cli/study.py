@@ -225,7 +225,7 @@ def _listener(as_json: bool) -> Iterator[Listener]:
             elif event["event"] == "cell":
                 progress.update(bar, completed=event["settled"])
             if line := _problem(event):
-                console.print(line, markup=False, highlight=False)
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield listen
 
