@@ -29,7 +29,7 @@ from rmixup.spd.repair import Regularizer
 from rmixup.spd.spectral import eigh
 
 # Float64 matrices worked on at once; a decomposition holds about five times as much.
-CHUNK_BYTES = 2**24
+CHUNK_BYTES = {"cpu": 2**24, "cuda": 2**28}
 # A float32 matrix is known to about eps of its largest eigenvalue, a decomposition in float64 to n eps.
 STORAGE_EPS = 2.0
 # Rows compared at once when distances are taken.
@@ -37,10 +37,11 @@ DISTANCE_ROWS = 256
 
 
 class Source(NamedTuple):
-    """Networks to learn from: a tensor (all, n, n), of which only `rows` may be looked at."""
+    """Networks to learn from: a tensor (all, n, n), of which only `rows` may be looked at, and where to compute."""
 
     x: Tensor
     rows: Integers
+    device: torch.device
 
     @property
     def nodes(self) -> int:
@@ -48,11 +49,12 @@ class Source(NamedTuple):
         return self.x.shape[-1]
 
     def chunks(self, dtype: torch.dtype | None = torch.float64) -> Iterator[tuple[slice, Tensor]]:
-        """Yield places in `rows` and the matrices there."""
-        size = max(1, CHUNK_BYTES // (8 * self.nodes**2))
+        """Yield places in `rows` and the matrices there, on the device."""
+        size = max(1, CHUNK_BYTES.get(self.device.type, CHUNK_BYTES["cpu"]) // (8 * self.nodes**2))
         for first in range(0, len(self.rows), size):
             rows = torch.from_numpy(self.rows[first : first + size])
-            yield slice(first, first + len(rows)), self.x[rows.to(self.x.device)].to(dtype or self.x.dtype)
+            S = self.x[rows.to(self.x.device)].to(self.device)
+            yield slice(first, first + len(rows)), S.to(dtype or self.x.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +186,7 @@ def matrix_bank(source: Source) -> Bank:
     values = x if everything else x[torch.from_numpy(source.rows).to(x.device)]
     if any(not torch.equal(S, S.mT) for _, S in source.chunks(None)):
         values = symmetrize(values)
-    return Bank(values, source.nodes, triangle(source.nodes).to(x.device))
+    return Bank(values, source.nodes, triangle(source.nodes).to(x.device)).to(source.device)
 
 
 class Coordinates(NamedTuple):
@@ -211,19 +213,40 @@ class Ledger:
         self.singular: list[int] = []
 
     def spectrum(self, S: Tensor, rows: Integers) -> tuple[Tensor, Tensor]:
-        """Eigenvalues, regularised, and eigenvectors; notes what is not positive definite afterwards."""
-        w, V = eigh(S)
+        """Eigenvalues, regularised, and eigenvectors; notes what is not positive definite, which becomes I."""
+        # LAPACK on all cores decomposes these sizes faster than a GPU.
+        w, V = (part.to(S.device) for part in eigh(S.cpu()))
         regular = self._regularized(w)
         self.changed += int((regular != w).any(-1).sum())
         self.smallest = min(self.smallest, float(w.min()))
-        bad = regular[:, 0] <= self._known_to() * regular[:, -1].abs()
+        bad = regular[:, 0] <= self.resolution * regular[:, -1].abs()
         self.singular += rows[bad.cpu().numpy()].tolist()
         return torch.where(bad[:, None], torch.ones_like(regular), regular), V
 
     def matrices(self, S: Tensor, rows: Integers) -> Tensor:
-        """The matrices, regularised."""
+        """The matrices, regularised; only noted ones, and those that a regulariser touches, are put together anew."""
+        known = len(self.singular)
         w, V = self.spectrum(S, rows)
-        return S if self.regularizer is None else compose(V, w)
+        return S if self.regularizer is None and len(self.singular) == known else compose(V, w)
+
+    def shrunk(self, S: Tensor) -> Tensor:
+        """The matrices under a regulariser that needs no eigenvalues."""
+        if self.regularizer is None:
+            return S
+        mean = S.diagonal(dim1=1, dim2=2).mean(1)
+        amount = self.regularizer.amount
+        return (1 - amount) * S + torch.diag_embed((amount * mean)[:, None].expand(S.shape[:2]))
+
+    def note(self, smallest_after: Tensor, S: Tensor) -> None:
+        """Enter matrices that were shrunk without eigenvalues, from their smallest one afterwards."""
+        if not len(S):
+            return
+        before = smallest_after
+        if self.regularizer is not None:
+            amount = self.regularizer.amount
+            before = (smallest_after - amount * S.diagonal(dim1=1, dim2=2).mean(1)) / max(1 - amount, 1e-300)
+            self.changed += len(S)
+        self.smallest = min(self.smallest, float(before.min()))
 
     def close(self) -> dict[str, Any]:
         """The record, or an error that names every matrix that is not positive definite."""
@@ -242,7 +265,8 @@ class Ledger:
             "smallest_before": self.smallest,
         }
 
-    def _known_to(self) -> float:
+    @property
+    def resolution(self) -> float:
         """How small an eigenvalue can be told from none, relative to the largest."""
         rounding = self.source.nodes * torch.finfo(torch.float64).eps
         # A regulariser works in float64 on what is stored, so its result is known to rounding.
@@ -300,24 +324,25 @@ def coordinate_bank(
     shape = (len(source.rows), n * (n + 1) // 2)
     stored = source.x.dtype if dtype is None else dtype
 
-    def build(values: Any) -> Arrays:
+    def fill(values: Tensor) -> Arrays:
         low, high = np.full(len(source.rows), np.nan), np.full(len(source.rows), np.nan)
         for places, S in source.chunks():
             found = chart(S, source.rows[places])
-            values[places] = pack(found.values).to(stored).cpu().numpy()
+            values[places] = pack(found.values).to(device=values.device, dtype=stored)
             if found.low is not None and found.high is not None:
                 low[places], high[places] = found.low.cpu().numpy(), found.high.cpu().numpy()
         return {"low": low, "high": high, **{f"record_{k}": np.array(v) for k, v in close().items() if v is not None}}
 
     if cache is None:
-        values = torch.empty(shape, dtype=stored).numpy()
-        small = build(values)
+        values = torch.empty(shape, dtype=stored, device=source.device)
+        small = fill(values)
     else:
         kind = torch.empty(0, dtype=stored).numpy().dtype
-        values, small = remember(cache, content_key(source, f"{identity}|{stored}"), shape, kind, build)
+        key = content_key(source, f"{identity}|{stored}")
+        mapped, small = remember(cache, key, shape, kind, lambda values: fill(torch.from_numpy(values)))
+        values = torch.from_numpy(mapped)
     record = {name.removeprefix("record_"): value.item() for name, value in small.items() if name.startswith("record_")}
-    bank = Bank(torch.from_numpy(values), n, triangle(n), small["low"], small["high"], record)
-    return bank if source.x.device.type == "cpu" else bank.to(source.x.device)
+    return Bank(values, n, triangle(n), small["low"], small["high"], record).to(source.device)
 
 
 def content_key(source: Source, identity: str) -> str:

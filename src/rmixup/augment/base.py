@@ -44,18 +44,22 @@ class Batch(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What was handed to `prepare`. `lenient`: a raw batch, in which labels need not be fit for training."""
+    """What was handed to `prepare`: networks, and labels and groups of the rows that are used.
+
+    `lenient`: a raw batch, in which labels need not be fit for training.
+    """
 
     x: Tensor
+    used: Integers
     labels: Labels
     groups: Integers | None
+    device: torch.device
     cache: str | Path | None = None
-    device: torch.device | str | None = None
     lenient: bool = False
 
     def source(self, rows: Integers) -> Source:
         """The networks of some rows."""
-        return Source(self.x, rows)
+        return Source(self.x, rows, self.device)
 
 
 class Training(NamedTuple):
@@ -107,11 +111,9 @@ class Augmentation(ABC):
         >>> x2.shape, y2.shape
         ((2, 2, 2), (2, 2))
         """
-        matrices = matrices_of(x)
-        size = len(matrices)
-        given = Given(matrices, _labels(y, None, n_classes, size), _groups(groups, size), lenient=True)
-        prepared = self._prepared(given, [np.arange(size)])[0]
-        mixed, made = prepared.apply(prepared.draw(np.arange(size), seed))
+        given = _read(x, y, groups, task=None, n_classes=n_classes)._replace(lenient=True)
+        prepared = self._prepared(given, [given.used])[0]
+        mixed, made = prepared.apply(prepared.draw(given.used, seed))
         return (mixed, made) if isinstance(x, Tensor) else (mixed.numpy(), made.numpy())
 
     def prepare(
@@ -143,8 +145,8 @@ class Augmentation(ABC):
         >>> VMixup().prepare(np.stack([np.eye(2), 2 * np.eye(2)]), [0, 1])
         <Prepared vmixup: 2 networks of 2 nodes, classification, cpu>
         """
-        given = _read(x, y, groups, task, n_classes)._replace(cache=cache, device=device)
-        return self._prepared(given, [np.arange(len(given.x))])[0]
+        given = _read(x, y, groups, task=task, n_classes=n_classes, device=device)._replace(cache=cache)
+        return self._prepared(given, [given.used])[0]
 
     def prepare_many(
         self,
@@ -162,8 +164,10 @@ class Augmentation(ABC):
 
         Only the rows named in some split are looked at. Each result equals `prepare` on its rows.
         """
-        given = _read(x, y, groups, task, n_classes)._replace(cache=cache, device=device)
-        return self._prepared(given, [_training_rows(split, len(given.x)) for split in splits])
+        rows = [_training_rows(split) for split in splits]
+        used = np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
+        given = _read(x, y, groups, used, task=task, n_classes=n_classes, device=device)._replace(cache=cache)
+        return self._prepared(given, rows)
 
     def parameters(self) -> dict[str, Any]:
         """The settings as plain values, for a run's identity.
@@ -212,35 +216,34 @@ class Augmentation(ABC):
 
     @torch.no_grad()
     def _prepared(self, given: Given, splits: list[Integers]) -> list[Prepared]:
-        used = np.unique(np.concatenate(splits))
-        require_networks(given.source(used))
-        shared = self.bank(given.source(used), given.cache)
-        on_device = shared.to(given.x.device if given.device is None else torch.device(given.device))
-        return [self._one_run(given, rows, np.searchsorted(used, rows), shared, on_device) for rows in splits]
+        everyone = given.source(given.used)
+        require_networks(everyone)
+        shared = self.bank(everyone, given.cache)
+        return [self._one_run(given, rows, np.searchsorted(given.used, rows), shared) for rows in splits]
 
-    def _one_run(self, given: Given, rows: Integers, at: Integers, shared: Bank, on_device: Bank) -> Prepared:
+    def _one_run(self, given: Given, rows: Integers, at: Integers, shared: Bank) -> Prepared:
         """Fit one run, whose training rows stand at `at` in the shared bank."""
-        labels = given.labels.take(rows)
+        labels = given.labels.take(at)
         if not given.lenient:
             self.require(labels)
         training = Training(given.source(rows), labels, shared, at, given.cache)
         fitted = self.fit(training)
         own = self.run_bank(training, fitted)
-        device, dtype = on_device.values.device, given.x.dtype
-        bank, at = (on_device, at) if own is None else (own.to(device), np.arange(len(rows)))
+        device, dtype = given.device, given.x.dtype
+        bank, at_run = (shared, at) if own is None else (own, np.arange(len(rows)))
         unpaired = Prepared(
             method=self,
             bank=bank,
-            rows=torch.from_numpy(at).to(device),
+            rows=torch.from_numpy(at_run).to(device),
             y=torch.from_numpy(labels.mixable()).to(device=device, dtype=dtype),
             fitted={name: value.to(device=device, dtype=dtype)[None] for name, value in fitted.items()},
-            bounds=_widened(bank.bounds(at)),
+            bounds=_widened(bank.bounds(at_run)),
             sizes=(len(rows),),
             task=labels.task,
             record={"method": self.name, "parameters": self.parameters(), **shared.record},
             partners=(),
         )
-        groups = None if given.groups is None else given.groups[rows]
+        groups = None if given.groups is None else given.groups[at]
         # Policies may ask for neighbours, so they are fitted last.
         context = Context(labels, groups, unpaired.neighbours, given.lenient)
         return replace(unpaired, partners=(self.policy().fit(context),))
@@ -457,8 +460,17 @@ def _widened(bounds: tuple[float, float] | None) -> tuple[float, float] | None:
     return None if bounds is None else (bounds[0] - BOUNDS_MARGIN, bounds[1] + BOUNDS_MARGIN)
 
 
-def _read(x: Any, y: Any, groups: Any, task: Task | None, n_classes: int | None) -> Given:
-    """Read a data set or arrays."""
+def _read(
+    x: Any,
+    y: Any,
+    groups: Any,
+    used: Integers | None = None,
+    *,
+    task: Task | None,
+    n_classes: int | None,
+    device: torch.device | str | None = None,
+) -> Given:
+    """Read a data set or arrays; labels and groups of the used rows only."""
     if hasattr(x, "matrices"):
         if x.matrices is None:
             raise DataError("the data set has series but no matrices yet: choose a connectivity, ds.connectivity(...)")
@@ -469,31 +481,38 @@ def _read(x: Any, y: Any, groups: Any, task: Task | None, n_classes: int | None)
         n_classes = n_classes or (len(classes) if classes else None)
         x = x.matrices
     matrices = matrices_of(x)
-    return Given(matrices, _labels(y, task, n_classes, len(matrices)), _groups(groups, len(matrices)))
+    used = np.arange(len(matrices)) if used is None else used
+    if not len(used) or used[0] < 0 or used[-1] >= len(matrices):
+        raise DataError(f"the training rows of the splits must lie in 0..{len(matrices) - 1}, at least one")
+    labels = encode(_of_used(y, used, len(matrices)), task, n_classes)
+    where = matrices.device if device is None else torch.device(device)
+    return Given(matrices, used, labels, _groups(groups, used, len(matrices)), where)
 
 
-def _labels(y: Any, task: Task | None, n_classes: int | None, size: int) -> Labels:
-    labels = encode(y, task, n_classes)
-    if len(labels) != size:
-        raise DataError(f"x and y must have one length, but x has {size} networks and y {len(labels)} labels")
-    return labels
+def _of_used(y: Any, used: Integers, size: int) -> Any:
+    if y is None:
+        return None
+    values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    if values.shape[:1] != (size,):
+        raise DataError(f"x and y must have one length, but x has {size} networks and y has shape {values.shape}")
+    return values[used]
 
 
-def _groups(groups: Any, size: int) -> Integers | None:
+def _groups(groups: Any, used: Integers, size: int) -> Integers | None:
     if groups is None:
         return None
     values = np.asarray(groups)
     if values.shape != (size,):
         raise DataError(f"groups must have one value for each of the {size} networks, but have shape {values.shape}")
-    return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return np.unique(values[used], return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _training_rows(split: Any, size: int) -> Integers:
+def _training_rows(split: Any) -> Integers:
     rows = np.asarray(split)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size:
-        raise DataError("each of the splits must be the row numbers of a training set, a non-empty list of integers")
-    if rows.min() < 0 or rows.max() >= size or len(np.unique(rows)) < len(rows):
-        raise DataError(f"the training rows of a split must be different numbers in 0..{size - 1}")
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or len(np.unique(rows)) < len(rows):
+        raise DataError(
+            "each of the splits must be the row numbers of a training set: different integers, at least one"
+        )
     return rows.astype(np.int64)
 
 

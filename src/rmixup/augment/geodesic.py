@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from rmixup.augment.bank import Bank, Coordinates, Ledger, Source, coordinate_bank, logarithms
 from rmixup.augment.base import Mixing
 from rmixup.augment.plan import Integers
+from rmixup.spd import product
 from rmixup.spd.repair import parse_regularizer
 
 
@@ -39,8 +41,41 @@ class Geodesic(Mixing):
 def log_bank(source: Source, method: Geodesic, cache: str | Path | None) -> Bank:
     """Logarithms in float64, stored in the networks' dtype."""
     ledger = method.ledger(source)
+    # A floor acts on eigenvalues; anything else a GPU does faster by matrix products.
+    by_products = source.device.type == "cuda" and (ledger.regularizer is None or ledger.regularizer.how == "shrink")
 
     def chart(S: Tensor, rows: Integers) -> Coordinates:
-        return logarithms(*ledger.spectrum(S, rows))
+        return log_by_products(ledger, S, rows) if by_products else logarithms(*ledger.spectrum(S, rows))
 
     return coordinate_bank(source, chart, ledger.close, identity=f"logarithms|{method.regularizer}", cache=cache)
+
+
+def log_by_products(ledger: Ledger, S: Tensor, rows: Integers) -> Coordinates:
+    """Logarithms without eigen-decompositions, except of matrices that may be singular."""
+    regular = ledger.shrunk(S)
+    low, high, clear = _enclosed(regular, ledger.resolution)
+    doubtful = (~clear).nonzero()[:, 0]
+    eye = torch.eye(S.shape[-1], dtype=S.dtype, device=S.device)
+    # The doubtful ones are the identity here, and are done by eigenvalues below.
+    safe = torch.where(clear[:, None, None], regular, eye)
+    bounds = (float(torch.where(clear, low, 1.0).min()), float(torch.where(clear, high, 1.0).max()))
+    logs = product.logm(safe, bounds=bounds)
+    ends = [*product.spectrum(logs)]
+    if len(doubtful):
+        exact = logarithms(*ledger.spectrum(S[doubtful], rows[doubtful.cpu().numpy()]))
+        logs[doubtful] = exact.values
+        for end, value in zip(ends, (exact.low, exact.high), strict=True):
+            assert value is not None
+            end[doubtful] = value
+    ledger.note(ends[0][clear].exp(), S[clear])
+    return Coordinates(logs, *ends)
+
+
+def _enclosed(S: Tensor, resolution: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Bounds of each spectrum from norms, and which matrices are positive definite beyond doubt."""
+    factor, failed = torch.linalg.cholesky_ex(S)
+    eye = torch.eye(S.shape[-1], dtype=S.dtype, device=S.device).expand(S.shape)
+    inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
+    # The trace of the inverse is at least its largest eigenvalue.
+    low, high = 1 / inverse.square().sum((-2, -1)), torch.linalg.matrix_norm(S)
+    return low, high, (failed == 0) & (low > resolution * high)

@@ -52,7 +52,7 @@ class GMixup(Mixing):
     def fit(self, training: Training) -> dict[str, Tensor]:
         """Edge generators: means and deviations (p, edges) that are linear in the p features of a label."""
         source, labels = training.source, training.labels
-        y = torch.from_numpy(labels.mixable()).to(source.x.device)
+        y = torch.from_numpy(labels.mixable()).to(source.device)
         scale = _label_scale(y) if labels.task == "regression" else {}
         features = _features(y, scale)
         # Each class has its own deviation; with numbers there is one, which stands beside the constant.
