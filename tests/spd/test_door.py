@@ -99,7 +99,7 @@ def test_the_worst_entry_is_the_one_named():
 
 
 def test_many_broken_matrices_are_counted():
-    with pytest.raises(DataError, match="matrix 4 has nan .*; and 15 more"):
+    with pytest.raises(DataError, match=r"matrix 4 has nan .*; and 15 more"):
         door.enter(S=np.full((20, 2, 2), np.nan))
 
 

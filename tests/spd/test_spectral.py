@@ -54,10 +54,8 @@ def test_log_of_rank_deficient_correlations_with_floor_matches_numpy(n, seed):
 
 @pytest.mark.real
 def test_log_of_real_half_length_correlations_with_floor(real_data):
-    folder = next(p for p in sorted((real_data / "abide").rglob("*.npz")))
-    with np.load(folder) as stored:
-        name = next(key for key in stored.files if stored[key].ndim == 2 and stored[key].dtype.kind == "f")
-        series = stored[name].astype(np.float64)
+    series = np.loadtxt(sorted((real_data / "abide" / "rois_cc200").glob("*.1D*"))[0])
+    series = series[:, series.std(0) > 0]
     n = min(100, series.shape[1])
     S = np.corrcoef(series[: n // 2, :n], rowvar=False)
     w, V = np.linalg.eigh(S)

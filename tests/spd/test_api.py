@@ -1,0 +1,133 @@
+"""The public functions: NumPy and torch, every metric, and what they refuse."""
+
+import numpy as np
+import pytest
+import torch
+
+from rmixup import spd
+from rmixup.errors import DataError, NotSPDError
+from rmixup.spd import api, product, spectral
+
+S = np.array([[2.0, 0.5], [0.5, 1.0]])
+STACK = np.stack([S, np.eye(2), 2 * S])
+CALLS = {
+    "logm": spd.logm,
+    "expm": spd.expm,
+    "powm": lambda S: spd.powm(S, 0.3),
+    "sqrtm": spd.sqrtm,
+    "invsqrtm": spd.invsqrtm,
+    "geodesic": lambda S: spd.geodesic(S, S, 0.5),
+    "distance": lambda S: spd.distance(S, 2 * S),
+    "mean": spd.mean,
+    "spdness": spd.spdness,
+    "regularize": lambda S: spd.regularize(S)[0],
+    "unit_diagonal": spd.unit_diagonal,
+    "heat_kernel": lambda S: spd.heat_kernel(S, S, 1.0),
+    "kernel_ridge": lambda S: spd.kernel_ridge(S, [0, 1, 2]).predict(S),
+    "geodesic_regression": lambda S: spd.geodesic_regression(S, np.arange(3)).predict(S),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_numpy_gives_numpy_and_torch_gives_torch_with_equal_numbers(name):
+    from_numpy, from_torch = CALLS[name](STACK), CALLS[name](torch.from_numpy(STACK))
+    assert isinstance(from_numpy, np.ndarray)
+    assert isinstance(from_torch, torch.Tensor)
+    np.testing.assert_array_equal(from_numpy, from_torch.numpy())
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("broken", [STACK + 1j, STACK.astype(int), STACK[:, :1], STACK + np.array([[0, 1], [0, 0]])])
+def test_every_function_refuses_what_the_door_refuses(name, broken):
+    with pytest.raises(DataError):
+        CALLS[name](broken)
+
+
+@pytest.mark.parametrize("name", ["logm", "expm", "powm", "sqrtm", "invsqrtm", "geodesic", "unit_diagonal"])
+def test_dtype_and_leading_shape_stay(name):
+    wide = np.broadcast_to(STACK.astype(np.float32), (2, 3, 2, 2))
+    result = CALLS[name](wide)
+    assert result.shape == wide.shape
+    assert result.dtype == np.float32
+
+
+@pytest.mark.parametrize("function", [spd.logm, spd.expm])
+def test_both_methods_agree(function, with_spectrum):
+    matrix = with_spectrum(np.geomspace(0.1, 3, 70)).numpy()
+    expected = function(matrix, method="spectral")
+    for method in ("auto", "product"):
+        for bounds in (None, (0.09, 3.1)):
+            np.testing.assert_allclose(function(matrix, method=method, bounds=bounds), expected, atol=1e-11)
+
+
+def test_auto_follows_the_table(monkeypatch, with_spectrum):
+    called = []
+    monkeypatch.setattr(product, "expm", lambda L, bounds: called.append(L.shape[-1]) or L)
+    first = api.PRODUCT_FROM["expm", "cpu", torch.float64]
+    for n in (first - 1, first):
+        spd.expm(np.eye(n))
+    spd.expm(torch.eye(first, dtype=torch.float64, requires_grad=True))
+    assert called == [first]
+
+
+def test_auto_log_leaves_ill_conditioned_matrices_to_the_spectral_way(monkeypatch, with_spectrum):
+    monkeypatch.setitem(api.PRODUCT_FROM, ("logm", "cpu", torch.float64), 1)
+    good, bad = with_spectrum(np.geomspace(0.1, 1, 5)), with_spectrum(np.geomspace(1e-11, 1, 5))
+    assert torch.equal(spd.logm(bad), spectral.logm(bad))
+    assert torch.equal(spd.logm(good, bounds=(0.05, 2.0)), product.logm(good, (0.05, 2.0)))
+    with pytest.raises(NotSPDError):
+        spd.logm(np.ones((3, 3)) - 0.1)
+
+
+def test_floor_is_applied_and_shown():
+    np.testing.assert_allclose(spd.logm(np.diag([1.0, 0.0]), floor=1e-6), np.diag([0, np.log(1e-6)]))
+
+
+@pytest.mark.parametrize("metric", [*spd.METRICS, *spd.CORRELATION_METRICS])
+def test_every_metric_takes_positions_as_numbers_and_arrays(metric):
+    A = spd.unit_diagonal(STACK)
+    B = np.eye(2)
+    middle = spd.geodesic(A, B, np.array([0.0, 0.5, 1.0]), metric)
+    np.testing.assert_allclose(middle[0], A[0], atol=1e-10)
+    np.testing.assert_allclose(middle[1], spd.geodesic(A, B, 0.5, metric)[1], atol=1e-12)
+    np.testing.assert_allclose(middle[2], B, atol=1e-10)
+    assert spd.distance(A, B, metric).shape == (3,)
+    np.testing.assert_allclose(spd.mean(A, metric, weights=[0, 1, 0]), A[1], atol=1e-8)
+
+
+def test_torch_positions_and_integers():
+    A = torch.from_numpy(STACK)
+    torch.testing.assert_close(spd.geodesic(A, A[:1], torch.tensor(0)), A)
+    torch.testing.assert_close(spd.geodesic(A, A[:1], torch.tensor([1])), A[:1].expand(3, 2, 2))
+
+
+REFUSED = {
+    "no metric is named 'rieman' .did you mean 'riemann'": lambda: spd.geodesic(S, S, 0.5, "rieman"),
+    "method must be one of auto, spectral, product": lambda: spd.expm(S, method="fast"),
+    "floor must be a positive number, but is 0": lambda: spd.logm(S, floor=0),
+    "products cannot apply a floor": lambda: spd.logm(S, floor=1e-6, method="product"),
+    "bounds must be finite numbers .lo, hi. with lo <= hi": lambda: spd.expm(S, bounds=(1.0, 0.0)),
+    "with 0 < lo <= hi": lambda: spd.logm(S, bounds=(0.0, 1.0)),
+    "power p must be a finite number": lambda: spd.powm(S, float("nan")),
+    "t must be a number or broadcast": lambda: spd.geodesic(STACK, STACK, [0.1, 0.2]),
+    "t must be finite": lambda: spd.geodesic(S, S, np.nan),
+    "t must be real floating": lambda: spd.geodesic(S, S, "half"),
+    "weights must have shape": lambda: spd.mean(STACK, weights=[1.0]),
+    "weights must be non-negative": lambda: spd.mean(STACK, weights=[1.0, -1.0, 1.0]),
+    "a mean needs matrices along axis -3": lambda: spd.mean(S),
+    "every diagonal entry must be positive": lambda: spd.unit_diagonal(np.diag([1.0, 0.0])),
+    "sigma must be a positive number": lambda: spd.heat_kernel(STACK, STACK, 0),
+    "A must hold networks along its first axis": lambda: spd.heat_kernel(S, STACK, 1.0),
+    "y must have one row for each of 3 networks": lambda: spd.kernel_ridge(STACK, [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_is_refused_in_words(message):
+    with pytest.raises(DataError, match=message):
+        REFUSED[message]()
+
+
+def test_empty_batches_stay_empty():
+    empty = np.zeros((0, 3, 3))
+    assert spd.expm(empty).shape == spd.logm(empty).shape == spd.unit_diagonal(empty).shape == (0, 3, 3)
