@@ -345,6 +345,14 @@ def test_a_mean_that_does_not_converge_says_so(monkeypatch: pytest.MonkeyPatch) 
         METRICS["riemann"].mean(torch.stack([spd(5, 4, 1), spd(5, 4, 2), spd(5, 4, 3)]))
 
 
+def test_a_mean_stops_when_rounding_keeps_it_from_getting_closer(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    monkeypatch.setattr(metrics, "_curvature", lambda logs: steps.append(1) or torch.full_like(logs[..., 0], 4.0))
+    monkeypatch.setattr(metrics, "STEP_OVER_EPS", 0.0)
+    METRICS["riemann"].mean(torch.stack([spd(6, 2, seed) for seed in range(4)]))
+    assert len(steps) < metrics.MAX_ITERATIONS / 2
+
+
 def test_the_registry_says_what_each_geometry_does() -> None:
     assert ALL == ["chol", "euclid", "logchol", "logeuclid", "riemann", "wasserstein"]
     assert all(isinstance(metric, Metric) for metric in METRICS.values())
