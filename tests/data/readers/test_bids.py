@@ -23,7 +23,7 @@ def participants(folder):
     (folder / "participants.tsv").write_text("participant_id\tdx\tage\nsub-02\tpatient\t30\nsub-01\tcontrol\tn/a\n")
 
 
-def xcp_d(folder, subject, values, atlas="4S156Parcels", extra="", relmat=True):
+def xcp_d(folder, subject, values, *, atlas="4S156Parcels", extra="", relmat=True):
     func = folder / f"sub-{subject}" / "func"
     func.mkdir(parents=True, exist_ok=True)
     stem = f"sub-{subject}{extra}_task-rest_space-MNI152NLin2009cAsym_atlas-{atlas}"
@@ -63,8 +63,8 @@ def test_parcels_without_coverage_stay_missing(tmp_path, series):
 
 def test_atlases_are_chosen(tmp_path, series):
     for atlas in ("Gordon", "Glasser"):
-        xcp_d(tmp_path, "01", series["01"] * len(atlas), atlas)
-    with pytest.raises(DataError, match="several atlases .Glasser, Gordon.; choose one with --atlas Glasser"):
+        xcp_d(tmp_path, "01", series["01"] * len(atlas), atlas=atlas)
+    with pytest.raises(DataError, match=r"several atlases .Glasser, Gordon.; choose one with --atlas Glasser"):
         rmixup.load(tmp_path)
     np.testing.assert_array_equal(rmixup.load(tmp_path, atlas="Gordon").series[0], series["01"] * 6)
     with pytest.raises(DataError, match="no scan has atlas-Tian; there are: Glasser, Gordon"):
@@ -140,7 +140,7 @@ def test_giga_connectome_as_h5(tmp_path, series):
 def test_another_h5_is_refused(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["data/matrix"] = np.eye(3)
-    with pytest.raises(FormatError, match="expected giga_connectome's .* found data/matrix"):
+    with pytest.raises(FormatError, match=r"expected giga_connectome's .* found data/matrix"):
         rmixup.load(tmp_path / "x.h5")
     (tmp_path / "x.h5").write_bytes(b"no")
     with pytest.raises(FormatError, match="cannot be read as HDF5"):
@@ -232,5 +232,5 @@ def test_images_need_an_atlas_and_their_confounds(tmp_path, series):
     with pytest.raises(DataError, match="name a parcellation with --atlas-image"):
         rmixup.load(tmp_path)
     next((tmp_path / "sub-01" / "func").glob("*timeseries.tsv")).unlink()
-    with pytest.raises(FormatError, match="cannot be taken .* choose with --confounds, or none"):
+    with pytest.raises(FormatError, match=r"cannot be taken .* choose with --confounds, or none"):
         rmixup.load(tmp_path, atlas_image=tmp_path / "atlas.nii.gz")

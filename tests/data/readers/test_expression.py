@@ -150,13 +150,13 @@ def test_features_that_are_rarely_detected_make_edges_undefined_and_the_remedy_w
     values["rare"] = 0.0
     values.iloc[::25, -1] = 100.0
     values.to_csv(folder / "rare.tsv", sep="\t", index_label="sample")
-    with pytest.raises(DataError, match="nodes that do not vary.*nodes rare.*--min-detect"):
+    with pytest.raises(DataError, match=r"nodes that do not vary.*nodes rare.*--min-detect"):
         load(folder, "rare.tsv")
     assert "rare" not in load(folder, "rare.tsv", min_detect=0.5).nodes.tolist()
     fewer = load(folder, "rare.tsv", drop_subjects="undefined")
     assert 0 < len(fewer) < 7
     assert "rare" in fewer.nodes.tolist()
-    with pytest.raises(DataError, match="0 of 13 features are above 0|12 of 13 features are above 0"):
+    with pytest.raises(DataError, match=r"0 of 13 features are above 0|12 of 13 features are above 0"):
         load(folder, "rare.tsv", min_detect=0.9, top_k=13)
 
 
@@ -282,7 +282,7 @@ def test_real_tcga(real_data):
         "per_network": 14,
         "networks_per_class": 10,
     }
-    with pytest.raises(DataError, match="nodes that do not vary.*--min-detect"):
+    with pytest.raises(DataError, match=r"nodes that do not vary.*--min-detect"):
         rmixup.load(folder / "mirna.tsv.gz", **given, drop_small_classes=True)
     ds = rmixup.load(folder / "mirna.tsv.gz", **given, drop_small_classes=True, min_detect=0.98)
     assert ds.n_nodes == 50

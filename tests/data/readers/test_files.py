@@ -210,7 +210,7 @@ def test_damaged_mat_files_are_named(tmp_path, content, said):
 def test_a_cut_mat_file_is_named(tmp_path):
     scipy.io.savemat(tmp_path / "a.mat", {"Z": np.ones((40, 40))})
     (tmp_path / "a.mat").write_bytes((tmp_path / "a.mat").read_bytes()[:600])
-    with pytest.raises(FormatError, match="cannot be read as a MATLAB file|declares"):
+    with pytest.raises(FormatError, match=r"cannot be read as a MATLAB file|declares"):
         read_mat(tmp_path / "a.mat")
 
 

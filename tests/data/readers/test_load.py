@@ -244,7 +244,7 @@ def test_an_unknown_layout_lists_what_was_found_and_what_there_is(tmp_path):
     with pytest.raises(FormatError, match=r"no known layout \(found: notes.docx\); the layouts are pcp: ") as caught:
         rmixup.load(tmp_path)
     assert all(f"{name}: " in str(caught.value) for name in READERS)
-    with pytest.raises(FormatError, match="found: notes.docx"):
+    with pytest.raises(FormatError, match=r"found: notes.docx"):
         recognise(tmp_path / "notes.docx")
     with pytest.raises(FormatError, match="no such file or folder"):
         rmixup.load(tmp_path / "absent")

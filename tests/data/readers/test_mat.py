@@ -54,7 +54,7 @@ def test_conn_frames_of_the_condition(tmp_path, series):
 def test_conn_conditions_are_chosen(tmp_path, series):
     conn_series(tmp_path, 1, series[0], condition=1)
     conn_series(tmp_path, 1, series[1], condition=2)
-    with pytest.raises(DataError, match="has conditions 001, 002 .*choose one with --condition"):
+    with pytest.raises(DataError, match=r"has conditions 001, 002 .*choose one with --condition"):
         rmixup.load(tmp_path)
     np.testing.assert_array_equal(rmixup.load(tmp_path, condition="2").series[0], series[1])
 

@@ -56,7 +56,7 @@ def test_inverted_labels_are_refused(abide):
     frame = pd.read_csv(table, dtype=str, index_col=0)
     frame["ASD"] = frame["DX_GROUP"].map({"1": "0", "2": "1"})
     frame.to_csv(table)
-    with pytest.raises(DataError, match="'ASD' contradicts DX_GROUP .* for 3 subjects .*the labels are inverted"):
+    with pytest.raises(DataError, match=r"'ASD' contradicts DX_GROUP .* for 3 subjects .*the labels are inverted"):
         rmixup.load(abide)
     frame["DX_GROUP"] = "3"
     frame.to_csv(table)
@@ -68,7 +68,7 @@ def test_two_atlases_must_be_chosen_between(abide):
     folder = abide / "cpac" / "nofilt_noglobal"
     for file in list(folder.glob("*cc200.1D")):
         (folder / file.name.replace("cc200", "ho")).write_text(file.read_text())
-    with pytest.raises(DataError, match="several atlases .cc200, ho.; choose one with --atlas"):
+    with pytest.raises(DataError, match=r"several atlases .cc200, ho.; choose one with --atlas"):
         rmixup.load(abide)
     with pytest.raises(DataError, match="no series of atlas 'aal'; there are: cc200, ho"):
         rmixup.load(abide, atlas="aal")

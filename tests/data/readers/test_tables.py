@@ -118,7 +118,7 @@ def test_nodes_in_another_order_are_named(tmp_path, series):
 
 def test_variables_of_a_mat_file_are_chosen_by_name(tmp_path, series):
     scipy.io.savemat(tmp_path / "p01.mat", {"ts": series["p01"], "fc": np.corrcoef(series["p01"].T), "tr": 2})
-    with pytest.raises(FormatError, match="found fc, ts; choose with --variable|found ts, fc; choose with --variable"):
+    with pytest.raises(FormatError, match=r"found fc, ts; choose with --variable|found ts, fc; choose with --variable"):
         rmixup.load(tmp_path)
     with pytest.raises(FormatError, match="has no table of numbers named 'tr'"):
         rmixup.load(tmp_path, variable="tr")

@@ -28,7 +28,7 @@ def written(folder: Path, content: bytes | str, name: str = "a.csv") -> Path:
     header=st.booleans(),
     labelled=st.booleans(),
 )
-def test_what_is_written_in_any_common_form_is_read_exactly(
+def test_what_is_written_in_any_common_form_is_read_exactly(  # noqa: PLR0917 -- hypothesis passes them by name
     tmp_path_factory, values, delimiter, end, mark, header, labelled
 ):
     columns = [f"roi_{k}" for k in range(values.shape[1])]
