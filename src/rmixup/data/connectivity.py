@@ -68,7 +68,7 @@ def connectivity(
     parts = [np.asarray(x) for x in series]
     names = [f"number {k}" for k in range(len(parts))] if subjects is None else [str(name) for name in subjects]
     n = _check(parts, names)
-    still = [_still(x) for x in parts]
+    still = [constant_nodes(x) for x in parts]
     if constant == "error":
         _refuse_constant(still, names, nodes)
     matrices = np.empty((len(parts), n, n), dtype=dtype)
@@ -204,7 +204,8 @@ def _unit_diagonal(matrix: Floats) -> None:
 
 
 def _to_correlation(covariance: Floats) -> None:
-    scale = 1.0 / np.sqrt(covariance.diagonal())
+    variance = covariance.diagonal()
+    scale = 1.0 / np.sqrt(np.where(variance > 0, variance, 1.0))
     covariance *= scale[:, None]
     covariance *= scale
     _unit_diagonal(covariance)
@@ -273,12 +274,15 @@ def _check(parts: list[Array], names: list[str]) -> int:
     return n
 
 
-def _still(x: Array) -> npt.NDArray[np.bool_]:
+def constant_nodes(x: Array) -> npt.NDArray[np.bool_]:
     """(n,) which nodes do not vary."""
     low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
     rounding = CONSTANT_ROUNDINGS * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
     still: npt.NDArray[np.bool_] = high - low <= rounding
     return still
+
+
+_still = constant_nodes  # the name under which the doctor imports it
 
 
 def _refuse_constant(still: list[npt.NDArray[np.bool_]], names: list[str], nodes: Iterable[str] | None) -> None:

@@ -424,13 +424,18 @@ class Networks:
 
     def regularize(self, regularizer: str) -> Networks:
         """Regularised matrices, "shrink=0.05" or "floor=1e-6" (see `rmixup.spd.regularize`); it is recorded."""
-        from rmixup.spd import parse_regularizer, regularize
+        from rmixup.spd import regularize
+        from rmixup.spd.repair import parse_regularizer
 
         how, amount = parse_regularizer(regularizer)
-        if self.matrices is None:
-            raise DataError("these networks have no matrices yet: call connectivity() first")
-        matrices, record = regularize(np.asarray(self.matrices), how=how, amount=amount)
-        return self.with_matrices(matrices, "regularize", **vars(record))
+        matrices = np.empty((len(self), self.n_nodes, self.n_nodes))
+        changed, smallest = 0, np.inf
+        for start, block in self.blocks():
+            matrices[start : start + len(block)], record = regularize(block.astype(np.float64), how, amount)
+            changed, smallest = changed + record.changed, min(smallest, record.smallest_before)
+        matrices.setflags(write=False)
+        done = {"how": how, "amount": amount, "changed": changed, "smallest_before": smallest}
+        return self.with_matrices(matrices, "regularize", **done)
 
     # ---- splitting
 

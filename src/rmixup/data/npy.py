@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tokenize
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -71,7 +72,7 @@ def _read_header(file: io.BufferedReader, path: Path) -> tuple[tuple[int, ...], 
     try:
         np.lib.format.read_magic(head)
         shape, fortran, dtype = read(head)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError) as error:
         raise FormatError(f"{path}: the header of the array is damaged ({error}); write the file again") from error
     if dtype.hasobject or dtype.names is not None:
         raise FormatError(f"{path}: holds Python objects or records ({dtype}); save it as plain numbers or text")

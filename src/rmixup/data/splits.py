@@ -148,15 +148,15 @@ def assert_disjoint(parts: dict[str, Index], subjects: Any, families: Any = None
 
     >>> assert_disjoint({"train": np.array([0, 1]), "test": np.array([2])}, ["a", "b", "c"])
     """
-    named = {"row": np.arange(len(subjects)), "subject": np.asarray(subjects)}
+    named = {"rows": np.arange(len(subjects)), "subjects": np.asarray(subjects)}
     if families is not None:
-        named["family"] = np.asarray(families)
+        named["families"] = np.asarray(families)
     for (left, rows), (right, others) in itertools.combinations(parts.items(), 2):
         for what, names in named.items():
             shared = np.intersect1d(names[rows], names[others])
             if len(shared):
                 raise LeakageError(
-                    f"{left} and {right} share {len(shared)} {what}s ({shown(shared)}): what is learnt from one would "
+                    f"{left} and {right} share {len(shared)} {what} ({shown(shared)}): what is learnt from one would "
                     "be tested on the same people; make the split with rmixup.data.splits"
                 )
 
@@ -168,7 +168,10 @@ def _with_validation(
     related = np.isin(people.unit, people.unit[test])
     rest = np.flatnonzero(~related)
     if len(np.unique(people.unit[rest])) < 2:
-        raise DataError("fewer than two people without relatives in the test are left to train and to validate")
+        raise DataError(
+            f"with {test.sum()} networks as test, fewer than two people without relatives there are left to train and "
+            "to validate: their groups or families reach into each other"
+        )
     sides = people.among(rest).deal(np.array([1 - validation, validation]), chance)
     return _as_split(people, [rest[sides == 0], rest[sides == 1], np.flatnonzero(test)])
 
@@ -226,7 +229,7 @@ class _People:
     def deal(self, shares: Floats, chance: np.random.Generator) -> Index:
         """(N,) the side of each row: large units first, where most is missing; single rows then fill up exactly."""
         rows = np.argsort(self.names, kind="stable")
-        rows = rows[chance.permutation(len(rows))]
+        rows = rows[_order(len(rows), chance)]
         sides = np.full(len(rows), -1)
         cells, cell = np.unique(self.cell, return_inverse=True)
         placed = np.zeros((len(cells), len(shares)))
@@ -305,6 +308,11 @@ def _ranks(columns: Array) -> Floats:
     return np.array(ranks, dtype=np.float64).T
 
 
+def _order(count: int, chance: np.random.Generator) -> Index:
+    """A random order, through uniform numbers: NumPy may change how it shuffles, and splits must stay."""
+    return np.argsort(chance.random(count), kind="stable")
+
+
 def _choose_side(due: Floats, sizes: Counts, length: int) -> int:
     """The side to which most is due, among those with room for the unit (or the most room)."""
     over = np.maximum(length - sizes, 0)
@@ -360,7 +368,8 @@ def _round(exact: Floats, rows: Counts, columns: Counts, chance: np.random.Gener
     missing = rows - table.sum(axis=1)
     if (free < 0).any() or (missing < 0).any():
         return None
-    for row in chance.permutation(np.repeat(np.arange(len(rows)), missing)).tolist():
+    short = np.repeat(np.arange(len(rows)), missing)
+    for row in short[_order(len(short), chance)].tolist():
         if not _raise(row, preference, raised, free, set()):
             return None
     return table + raised
