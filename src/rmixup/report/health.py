@@ -93,7 +93,7 @@ def _draw_spectra(axes: Axes, report: Report) -> None:
     axes.text(1, SPDNESS_TOLERANCE, " counts as positive above", color=VERMILLION, va="bottom", ha="left", fontsize=8)
     axes.set(yscale="log", xlabel="largest first", xlim=(0, values.shape[1] + 1))
     axes.set_ylim(bottom=_SMALLEST_DRAWN / 2)
-    _note(axes, "median and the middle 90 % of people")
+    _note(axes, "median and the middle 90 % of networks")
     return None
 
 
@@ -105,7 +105,7 @@ def _draw_spdness(axes: Axes, report: Report) -> None:
         return _say(axes, "no matrix is finite and symmetric")
     share = 100 * (values > SPDNESS_TOLERANCE).mean(axis=1)
     axes.hist(share, bins=np.linspace(0, 100, 51).tolist(), color=BLUE)
-    axes.set(xlabel="eigenvalues above 1e-6 in each person (%)", ylabel="people", xlim=(0, 101))
+    axes.set(xlabel="eigenvalues above 1e-6 in each network (%)", ylabel="networks", xlim=(0, 101))
     _note(axes, f"mean {share.mean():.1f} %, full in {(share == 100).sum()} of {len(share)}")
     return None
 
@@ -135,7 +135,7 @@ def _draw_labels(axes: Axes, ds: Networks) -> None:
     if ds.groups is None and ds.classes is not None:
         names, counts = np.array(ds.classes), np.bincount(ds.y, minlength=len(ds.classes))
         axes.barh(range(len(names)), counts, color=BLUE, height=0.8)
-        axes.set(xlabel="people")
+        axes.set(xlabel="networks")
     else:
         names = _draw_sites(axes, ds, np.full(len(ds), "all") if ds.groups is None else ds.groups)
     axes.set_yticks(range(len(names)), names.tolist(), fontsize=9 if len(names) <= 12 else 6.5)
@@ -166,7 +166,7 @@ def _draw_classes(axes: Axes, y: Any, classes: tuple[str, ...], sites: Any, name
         colour = CLASS_COLOURS[code] if coloured else (BLUE, SKY)[code % 2]
         axes.barh(range(len(names)), counts, left=left, color=colour, label=name, height=0.8)
         left += counts
-    axes.set(xlabel="people" if coloured else f"people, {len(classes)} classes", xlim=(0, left.max() * 1.02))
+    axes.set(xlabel="networks" if coloured else f"networks, {len(classes)} classes", xlim=(0, left.max() * 1.02))
     if coloured:
         axes.legend(frameon=False, fontsize=8, loc="lower right", handlelength=1, borderaxespad=0)
 
@@ -188,7 +188,7 @@ def _draw_frames(axes: Axes, ds: Networks) -> None:
     low, high = min(ds.frames.min(), needed), max(ds.frames.max(), needed)
     axes.hist(ds.frames, bins=np.linspace(low - 0.5, high + 0.5, 41).tolist(), color=BLUE)
     axes.axvline(needed, color=VERMILLION, lw=1, ls=(0, (4, 3)))
-    axes.set(xlabel="frames (t)", ylabel="people")
+    axes.set(xlabel="frames (t)", ylabel="networks")
     axes.margins(y=0.22)
     on_left = needed > (low + high) / 2
     axes.annotate(
@@ -209,7 +209,7 @@ def _draw_findings(axes: Axes, report: Report) -> None:
         colour, mark = SEVERITY_MARKS[finding.severity]
         axes.plot(0.015, height, mark, color=colour, ms=6.5, clip_on=False)
         axes.text(0.05, height, finding.code, va="center", fontsize=9)
-        whom = counted(len(finding.subjects), "person") if finding.subjects else ""
+        whom = counted(len(finding.subjects), "subject") if finding.subjects else ""
         axes.text(1, height, whom, va="center", ha="right", fontsize=8.5, color=GREY)
     if len(report.findings) > _FINDINGS_SHOWN:
         axes.text(0.05, 0, f"and {len(report.findings) - _FINDINGS_SHOWN} more", fontsize=8.5, color=GREY)

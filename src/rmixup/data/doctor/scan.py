@@ -22,6 +22,7 @@ Mask = NDArray[np.bool_]
 
 UNIT_TOLERANCE = 1e-3  # a diagonal this near to 1 is one: files are rounded
 SATURATED = 8.0  # arctanh(1 - 2e-7): what is above on the diagonal, with all edges far below, was 1 before arctanh
+SATURATED_SPREAD = 0.1  # arctanh of 1 less one and less ten roundings are as near as that
 SYMMETRY_POWER_OF_EPS = 0.5  # as `rmixup.spd` judges symmetry; not imported, so that the doctor needs no torch
 TWIN_TOLERANCE = 1e-6  # correlations this near to ±1 say that two nodes are one
 HISTOGRAM_EDGES = np.linspace(-1.0, 1.0, 101)
@@ -86,11 +87,11 @@ class MatrixScan(NamedTuple):
 
     @property
     def saturated(self) -> Mask:
-        """(N,) whose diagonal is one large number (or infinite), as arctanh(1) comes out of a computer."""
-        same = self.diagonal_high <= (1 + UNIT_TOLERANCE) * self.diagonal_low
-        large = same & (self.diagonal_low >= SATURATED) & (self.largest < SATURATED / 2)
-        infinite = (self.undefined_diagonal == self.eigenvalues.shape[1]) & (self.undefined_edges == 0)
-        return np.asarray(self.known & (large | infinite))
+        """(N,) whose diagonal is large or infinite, as arctanh of 1 or nearly 1 comes out of a computer."""
+        none_finite = self.undefined_diagonal == self.eigenvalues.shape[1]
+        alike = none_finite | (self.diagonal_high <= (1 + SATURATED_SPREAD) * self.diagonal_low)
+        far_above = (self.diagonal_low >= SATURATED) & (self.largest < SATURATED / 2)
+        return np.asarray(self.known & alike & far_above & (self.undefined_edges == 0))
 
     @property
     def empty_diagonal(self) -> Mask:

@@ -41,7 +41,7 @@ def non_finite(patient: Patient) -> Told | None:
         f"{affected.sum()} of {counted(len(patient.ds), 'matrix')} hold NaN or infinity: "
         f"{m.undefined_edges.sum()} of {len(patient.ds) * n * (n - 1) // 2} edges are undefined"
         + (where if nodes.any() else ""),
-        "leave these people or nodes out: rmixup import SOURCE OUT --drop-subjects undefined (or --drop-nodes NAMES)",
+        "leave these subjects or nodes out: rmixup import SOURCE OUT --drop-subjects undefined (or --drop-nodes NAMES)",
         named(patient.ds.subjects, affected),
         named(patient.ds.nodes, nodes),
     )
@@ -52,9 +52,9 @@ def _non_finite_series(patient: Patient, not_finite: Mask) -> Told | None:
     if not affected.any():
         return None
     return Told(
-        f"the series of {affected.sum()} of {counted(len(patient.ds), 'person')} hold NaN or infinity, "
+        f"the series of {affected.sum()} of {counted(len(patient.ds), 'network')} hold NaN or infinity, "
         f"at {counted(int(nodes.sum()), 'node')}",
-        "correct these files, or leave these people out: rmixup import SOURCE OUT --drop-subjects IDS",
+        "correct these files, or leave these subjects out: rmixup import SOURCE OUT --drop-subjects IDS",
         named(patient.ds.subjects, affected),
         named(patient.ds.nodes, nodes),
     )
@@ -69,10 +69,10 @@ def constant_node(patient: Patient) -> Told | None:
         return None
     what = "does not vary" if series is not None else "has no edge but zeros (as a constant node leaves it)"
     return Told(
-        f"in {affected.sum()} of {counted(len(patient.ds), 'person')} some node {what}, up to "
-        f"{constant.sum(axis=1).max()} in one person and {counted(int(constant.any(axis=0).sum()), 'node')} in all: "
+        f"in {affected.sum()} of {counted(len(patient.ds), 'network')} some node {what}, up to "
+        f"{constant.sum(axis=1).max()} in one and {counted(int(constant.any(axis=0).sum()), 'node')} in all: "
         "their correlations are undefined",
-        "leave these people out: rmixup import SOURCE OUT --drop-subjects undefined; or the nodes: --drop-nodes NAMES",
+        "leave them out: rmixup import SOURCE OUT --drop-subjects undefined; or the nodes: --drop-nodes NAMES",
         named(patient.ds.subjects, affected),
         named(patient.ds.nodes, constant.any(axis=0)),
     )
@@ -86,8 +86,8 @@ def too_few_frames(patient: Patient) -> Told | None:
     return _told(
         patient,
         short,
-        lambda: f"{counted(int(short.sum()), 'series')} have fewer than {MIN_FRAMES} frames, too few for a correlation",
-        "leave these people out: rmixup import SOURCE OUT --drop-subjects IDS",
+        lambda: f"{short.sum()} of {counted(len(short), 'network')} have fewer than {MIN_FRAMES} frames, too few",
+        "leave these subjects out: rmixup import SOURCE OUT --drop-subjects IDS",
     )
 
 
@@ -244,7 +244,7 @@ def _singular(patient: Patient, low: Mask, rank: Array) -> str:
     bound = f"a positive definite matrix of {n} nodes takes t ≥ n + 1 = {n + 1} frames"
     known = low & patient.matrices.judged
     ranks = f" (rank {span(rank[known])} of {n})" if known.any() else ""
-    start = f"{low.sum()} of {counted(len(ds), 'person')} have singular matrices{ranks}"
+    start = f"{low.sum()} of {counted(len(ds), 'matrix')} are singular{ranks}"
     if ds.frames is None:
         return f"{start}: {bound} behind it"
     short = low & (ds.frames <= n)
@@ -333,7 +333,7 @@ def node_order(patient: Patient) -> Told | None:
             f"correlate {span(likeness[unlike])} with the typical network, the median is {middle:.2f}; nodes may be in "
             "another order, of another atlas, or the recording bad"
         ),
-        "look at these people's source; leave them out: rmixup import SOURCE OUT --drop-subjects IDS",
+        "look at their source; leave them out: rmixup import SOURCE OUT --drop-subjects IDS",
     )
 
 
