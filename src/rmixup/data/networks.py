@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,15 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rmixup.data.labels import (
-    Labels,
-    Text,
-    is_missing,
-    matching_hint,
-    parse_labels,
-    parse_names,
-    shown,
+from rmixup.data.choosing import named, pick, positions, submatrices
+from rmixup.data.door import (
+    Target,
+    agreed_size,
+    demand,
+    lengths,
+    names_or_numbers,
+    one_of,
+    parse_coordinates,
+    parse_frames,
+    parse_matrices,
+    parse_series,
+    parse_target,
+    refuse_repeats,
 )
+from rmixup.data.identity import digest
+from rmixup.data.labels import Text, matching_hint, parse_labels, parse_names, shown
+from rmixup.data.phenotype import by_id, column_values, rows_of
 from rmixup.data.provenance import Provenance
 from rmixup.data.rows import Index, Rows, freeze
 from rmixup.errors import DataError
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
     from rmixup.data.dataset import NetworksDataset
 
 Array = npt.NDArray[Any]
-Target = str | tuple[str, ...]
 
 EDGE = "–"  # between two node names in the name of an edge
 
@@ -110,30 +116,30 @@ class Networks:
         provenance: Provenance | None = None,
     ) -> None:
         problems: list[str] = []
-        stack = _parse_matrices(matrices, problems)
-        parts = _parse_series(series, problems)
+        stack = parse_matrices(matrices, problems)
+        parts = parse_series(series, problems)
         if problems or (stack is None and parts is None):
             raise DataError("; ".join(problems) or "expected matrices (N, n, n) or series, got neither")
-        count, n_nodes = _agreed_size(stack, parts, problems)
-        ids = _names_or_numbers(subjects, count, "subjects", "subject", problems)
-        node_names = _names_or_numbers(nodes, n_nodes, "nodes", "node", problems)
-        _refuse_repeats(node_names, "nodes", problems)
+        count, n_nodes = agreed_size(stack, parts, problems)
+        ids = names_or_numbers(subjects, count, "subjects", "subject", problems)
+        node_names = names_or_numbers(nodes, n_nodes, "nodes", "node", problems)
+        refuse_repeats(node_names, "nodes", problems)
         labels = parse_labels(y, classes, ids, problems)
         self.__dict__.update(
             _rows=None if stack is None else Rows(stack),
             y=None if labels.y is None else freeze(labels.y),
             classes=labels.classes,
             task=labels.task,
-            target=_parse_target(target, labels, problems),
+            target=parse_target(target, labels, problems),
             subjects=ids,
             groups=None if groups is None else parse_names(groups, count, "groups", problems),
             families=None if families is None else parse_names(families, count, "families", problems),
             nodes=node_names,
-            coordinates=_parse_coordinates(coordinates, n_nodes, problems),
+            coordinates=parse_coordinates(coordinates, n_nodes, problems),
             series=parts,
-            frames=_parse_frames(frames, parts, count, problems),
+            frames=parse_frames(frames, parts, count, problems),
             provenance=Provenance() if provenance is None else provenance,
-            _table=_rows_of(table, ids, problems),
+            _table=rows_of(table, ids, problems),
             _hash=None,
         )
         if problems:
@@ -190,7 +196,7 @@ class Networks:
 
     def __getitem__(self, index: Any) -> Networks:
         """Networks by a slice, a mask (N,), positions, or one position."""
-        return self._take(_positions(index, len(self)))
+        return self._take(positions(index, len(self)))
 
     def __iter__(self) -> Iterator[Networks]:
         return (self[k] for k in range(len(self)))
@@ -200,7 +206,7 @@ class Networks:
             _rows=None if self._rows is None else self._rows.take(rows),
             series=None if self.series is None else tuple(self.series[k] for k in rows),
             _table=None if self._table is None else self._table.iloc[rows],
-            **{name: _chosen(getattr(self, name), rows) for name in ("y", "subjects", "groups", "families", "frames")},
+            **{name: pick(getattr(self, name), rows) for name in ("y", "subjects", "groups", "families", "frames")},
         )
 
     def select(self, subjects: Any = None, nodes: Any = None) -> Networks:
@@ -212,19 +218,19 @@ class Networks:
         """
         chosen = self
         if subjects is not None:
-            rows = _named(subjects, self.subjects, "subjects")
+            rows = named(subjects, self.subjects, "subjects")
             chosen = self._take(rows)._with_step("select", subjects=len(rows))
         return chosen if nodes is None else chosen._select_nodes(nodes)
 
     def _select_nodes(self, nodes: Any) -> Networks:
-        named = np.asarray(nodes).dtype.kind in "UO"
-        keep = _named(nodes, self.nodes, "nodes") if named else _positions(nodes, self.n_nodes)
-        _demand(np.unique(keep).size == keep.size, "each node can be selected once")
+        by_name = np.asarray(nodes).dtype.kind in "UO"
+        keep = named(nodes, self.nodes, "nodes") if by_name else positions(nodes, self.n_nodes)
+        demand(np.unique(keep).size == keep.size, "each node can be selected once")
         return self._derive(
-            _rows=None if self._rows is None else Rows(_submatrices(self._rows, keep)),
+            _rows=None if self._rows is None else Rows(submatrices(self._rows, keep)),
             series=None if self.series is None else tuple(freeze(x[:, keep]) for x in self.series),
-            nodes=_chosen(self.nodes, keep),
-            coordinates=_chosen(self.coordinates, keep),
+            nodes=pick(self.nodes, keep),
+            coordinates=pick(self.coordinates, keep),
             provenance=self.provenance.then("select", nodes=[str(name) for name in self.nodes[keep]]),
         )
 
@@ -236,7 +242,7 @@ class Networks:
     def with_matrices(self, matrices: Any, step: str | Mapping[str, Any], **parameters: Any) -> Networks:
         """The same people with other matrices (N, n, n); `step` and its parameters go into the provenance."""
         problems: list[str] = []
-        stack = _parse_matrices(matrices, problems)
+        stack = parse_matrices(matrices, problems)
         expected = (len(self), self.n_nodes, self.n_nodes)
         if stack is not None and stack.shape != expected:
             problems.append(f"matrices must have shape {expected}, not {stack.shape}")
@@ -263,8 +269,8 @@ class Networks:
         >>> ds.with_target("AGE", task="regression").y, ds.with_target("SEX").classes
         (array([ 9., 12.]), ('f', 'm'))
         """
-        _one_of(missing, ("error", "drop"), "missing")
-        _one_of(task, (None, "classification", "regression"), "task")
+        one_of(missing, ("error", "drop"), "missing")
+        one_of(task, (None, "classification", "regression"), "task")
         names = (target,) if isinstance(target, str) else tuple(target)
         columns = self._columns(names)
         known = columns.notna().all(axis=1).to_numpy()
@@ -295,8 +301,8 @@ class Networks:
         dropped: list[str],
     ) -> Networks:
         problems: list[str] = []
-        labels = parse_labels(_column_values(columns, task, problems), classes, self.subjects, problems)
-        name = _parse_target(target, labels, problems)
+        labels = parse_labels(column_values(columns, task, problems), classes, self.subjects, problems)
+        name = parse_target(target, labels, problems)
         if problems:
             raise DataError(f"column {shown(columns.columns)}: " + "; ".join(problems))
         return self._derive(
@@ -331,8 +337,8 @@ class Networks:
             What becomes of networks without a row in the table (or without a label). Rows without a network are
             ignored. Both are listed in the provenance.
         """
-        _one_of(missing, ("error", "drop"), "missing")
-        indexed = _by_id(table, on)
+        one_of(missing, ("error", "drop"), "missing")
+        indexed = by_id(table, on)
         known = np.isin(self.subjects, indexed.index.to_numpy(dtype=str))
         without = self.subjects[~known].tolist()
         if without and (missing == "error" or not known.any()):
@@ -406,7 +412,7 @@ class Networks:
             series, kind_used, constant=constant, dtype=dtype, subjects=self.subjects, nodes=self.nodes
         )
         matrices.setflags(write=False)
-        computed = self._derive(series=series, frames=_lengths(series), _rows=Rows(matrices))
+        computed = self._derive(series=series, frames=lengths(series), _rows=Rows(matrices))
         computed = computed._with_step("connectivity", kind=kind_used, frames=frames, constant=constant)
         return computed if on_matrices is None else computed.regularize(on_matrices)
 
@@ -414,7 +420,7 @@ class Networks:
         series = self.series or ()
         if frames is None:
             return series
-        short = self.subjects[_lengths(series) < frames]
+        short = self.subjects[lengths(series) < frames]
         if len(short):
             raise DataError(
                 f"{len(short)} of {len(self)} series are shorter than frames={frames} (subjects {shown(short)}): "
@@ -603,7 +609,7 @@ class Networks:
     def content_hash(self) -> str:
         """Sha256 of matrices, series, labels, people and nodes; the same in memory, from a map or from any file."""
         if self._hash is None:
-            self.__dict__["_hash"] = _digest(self)
+            self.__dict__["_hash"] = digest(self, self._rows)
         assert self._hash is not None
         return self._hash
 
@@ -648,250 +654,3 @@ class Networks:
 
         lines = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.summary().items())
         return f"<table><caption>Networks</caption>{lines}</table>"
-
-
-# ---- checks at the door
-
-
-def _parse_matrices(matrices: Any, problems: list[str]) -> Array | None:
-    if matrices is None:
-        return None
-    array = matrices if isinstance(matrices, np.memmap) else np.asarray(matrices)
-    if array.ndim != 3 or array.shape[1] != array.shape[2]:
-        problems.append(f"matrices must have shape (N, n, n); theirs is {array.shape}")
-        return None
-    return _floats(array, "matrices", problems)
-
-
-def _floats(array: Array, what: str, problems: list[str]) -> Array | None:
-    """float32 and float64 as they are, whole numbers and short floats as float64."""
-    if array.dtype.kind not in "fiub":
-        problems.append(f"{what} must hold real numbers, not {array.dtype}")
-        return None
-    kept = array.dtype in (np.dtype(np.float32), np.dtype(np.float64))
-    return freeze(array if kept else array.astype(np.float64))
-
-
-def _parse_series(series: Any, problems: list[str]) -> tuple[Array, ...] | None:
-    if series is None:
-        return None
-    parts = [np.asarray(x) for x in series]
-    wrong = [f"number {k} {x.shape}" for k, x in enumerate(parts) if x.ndim != 2]
-    if wrong:
-        problems.append(f"each series must have shape (t, n); not so: {shown(wrong)}")
-        return None
-    widths = [x.shape[1] for x in parts]
-    odd = [f"number {k} has {w}" for k, w in enumerate(widths) if w != widths[0]]
-    if odd:
-        problems.append(f"all series must have the same nodes; the first has {widths[0]}, but {shown(odd)}")
-        return None
-    checked = [_floats(x, f"series number {k}", problems) for k, x in enumerate(parts)]
-    return tuple(x for x in checked if x is not None)
-
-
-def _agreed_size(stack: Array | None, parts: tuple[Array, ...] | None, problems: list[str]) -> tuple[int, int]:
-    """N and n, which matrices and series must agree on."""
-    sizes = []
-    if stack is not None:
-        sizes.append((len(stack), stack.shape[1]))
-    if parts is not None:
-        sizes.append((len(parts), parts[0].shape[1] if parts else sizes[0][1] if sizes else 0))
-    if len(set(sizes)) > 1:
-        problems.append(
-            f"matrices are {sizes[0][0]} networks of {sizes[0][1]} nodes, series {sizes[1][0]} of {sizes[1][1]}"
-        )
-    return sizes[0]
-
-
-def _names_or_numbers(values: Any, count: int, what: str, prefix: str, problems: list[str]) -> Text:
-    width = len(str(max(count - 1, 0)))
-    numbers = np.array([f"{prefix}-{k:0{width}d}" for k in range(count)], dtype=np.str_)
-    numbers.setflags(write=False)
-    names = None if values is None else parse_names(values, count, what, problems)
-    return numbers if names is None else names
-
-
-def _refuse_repeats(names: Text, what: str, problems: list[str]) -> None:
-    unique, counts = np.unique(names, return_counts=True)
-    if (counts > 1).any():
-        problems.append(f"{what} must have different names; more than once: {shown(unique[counts > 1])}")
-
-
-def _parse_target(target: str | Sequence[str] | None, labels: Labels, problems: list[str]) -> Target | None:
-    if target is None or labels.y is None:
-        return None
-    names = (target,) if isinstance(target, str) else tuple(map(str, target))
-    columns = 1 if labels.y.ndim == 1 else labels.y.shape[1]
-    if len(names) != columns and not (isinstance(target, str) and columns > 1):
-        problems.append(f"target names {len(names)} columns but y has {columns}")
-    return names[0] if len(names) == 1 else names
-
-
-def _parse_coordinates(coordinates: Any, n_nodes: int, problems: list[str]) -> Array | None:
-    if coordinates is None:
-        return None
-    array = np.array(coordinates, dtype=np.float64)
-    if array.shape != (n_nodes, 3):
-        problems.append(f"coordinates must have shape ({n_nodes}, 3), one row a node; theirs is {array.shape}")
-    return freeze(array)
-
-
-def _lengths(series: Sequence[Array]) -> npt.NDArray[np.int64]:
-    lengths = np.array([len(x) for x in series], dtype=np.int64)
-    lengths.setflags(write=False)
-    return lengths
-
-
-def _parse_frames(
-    frames: Any, parts: tuple[Array, ...] | None, count: int, problems: list[str]
-) -> npt.NDArray[np.int64] | None:
-    if parts is not None:
-        if frames is not None and list(frames) != _lengths(parts).tolist():
-            problems.append("frames must be the lengths of the series; leave it out where series are given")
-        return _lengths(parts)
-    if frames is None:
-        return None
-    array = np.asarray(frames)
-    if array.shape != (count,) or array.dtype.kind not in "iu" or bool((array < 1).any()):
-        problems.append(f"frames must be {count} positive whole numbers")
-        return None
-    return freeze(array.astype(np.int64))
-
-
-def _rows_of(table: pd.DataFrame | None, subjects: Text, problems: list[str]) -> pd.DataFrame | None:
-    """The table's rows for these subjects, in their order."""
-    if table is None:
-        return None
-    table = table.set_axis(table.index.map(str).rename("subject"), axis=0)
-    if list(table.index) == subjects.tolist():
-        return table.copy()
-    if not table.index.is_unique:
-        problems.append("table must have one row a subject, or one row a network in the same order")
-        return None
-    absent = sorted(set(subjects.tolist()) - set(table.index))
-    if absent:
-        hint = matching_hint(absent, list(table.index))
-        problems.append(f"table has no row for {len(absent)} subjects ({shown(absent)}){hint}")
-        return None
-    rows: pd.DataFrame = table.loc[subjects.tolist()]
-    return rows
-
-
-def _by_id(table: pd.DataFrame, on: str | None) -> pd.DataFrame:
-    """The table indexed by subject id as text; ids that are missing or repeated are refused."""
-    if on is not None:
-        if on not in table.columns:
-            raise DataError(f"the table has no column {on!r} to match subjects on; it has {shown(table.columns, 20)}")
-        table = table.set_index(on)
-    if any(is_missing(value) for value in table.index):
-        raise DataError("the table has rows without a subject id: fill them in or leave these rows out")
-    table = table.set_axis(table.index.map(str).rename("subject"), axis=0)
-    repeated = table.index[table.index.duplicated()]
-    if len(repeated):
-        raise DataError(f"the table has several rows for one subject ({shown(repeated.unique())}): keep one each")
-    return table
-
-
-def _column_values(columns: pd.DataFrame, task: str | None, problems: list[str]) -> Array:
-    """The columns as an array whose type says what they are, as `task` asks where it does."""
-    values: Array = columns.to_numpy(dtype=object)
-    values = np.array(values.tolist()) if values.shape[1] > 1 else np.array(values[:, 0].tolist())
-    if task == "classification" and values.dtype.kind == "f" and bool((values == np.round(values)).all()):
-        return values.astype(np.int64)
-    if task == "regression":
-        try:
-            return values.astype(np.float64)
-        except ValueError:
-            problems.append(f"regression needs numbers; the column holds {shown(sorted(set(map(str, values.flat))))}")
-    return values
-
-
-def _positions(index: Any, count: int) -> Index:
-    """A slice, a mask, positions or one position as positions from 0."""
-    if isinstance(index, slice):
-        return np.arange(count)[index]
-    array = np.asarray(index)
-    if array.dtype.kind == "b" and array.shape != (count,):
-        raise IndexError(f"a mask must have {count} entries; this one has shape {array.shape}")
-    if array.dtype.kind not in "iub" and array.size:
-        raise IndexError(f"expected a slice, a mask or positions, got {array.dtype}; choose by name with select()")
-    if array.ndim > 1:
-        raise IndexError(f"positions must be in one row; their shape is {array.shape}")
-    return np.atleast_1d(np.arange(count)[array if array.size else array.astype(np.int64)])
-
-
-def _named(wanted: Any, names: Text, what: str) -> Index:
-    """Positions of names, in the order asked for; every position of a name that occurs more than once."""
-    wanted = [wanted] if isinstance(wanted, str) else [str(name) for name in wanted]
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(names.tolist()):
-        places.setdefault(name, []).append(place)
-    unknown = [name for name in wanted if name not in places]
-    if unknown:
-        raise DataError(f"no {what} are named {shown(unknown)}{matching_hint(unknown, names.tolist())}")
-    return np.array([place for name in wanted for place in places[name]], dtype=np.int64)
-
-
-def _chosen(array: Array | None, rows: Index) -> Array | None:
-    if array is None:
-        return None
-    chosen: Array = array[rows]
-    chosen.setflags(write=False)
-    return chosen
-
-
-def _submatrices(rows: Rows, keep: Index) -> Array:
-    result = np.empty((len(rows), len(keep), len(keep)), dtype=rows.dtype)
-    for start, block in rows.blocks():
-        result[start : start + len(block)] = block[:, keep[:, None], keep]
-    result.setflags(write=False)
-    return result
-
-
-def _one_of(value: object, allowed: tuple[object, ...], what: str) -> None:
-    _demand(value in allowed, f"{what} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
-
-
-def _demand(holds: bool, message: str) -> None:
-    if not holds:
-        raise DataError(message)
-
-
-# ---- identity
-
-
-def _digest(ds: Networks) -> str:
-    """One checksum over the checksums of the parts, so that a part can be streamed."""
-    labels = None if ds.y is None else [ds.y.shape, _sum([ds.y])]
-    parts = {
-        "matrices": None if ds._rows is None else [ds._rows.shape, _kind(ds._rows.dtype), _sum(_streamed(ds))],
-        "series": None if ds.series is None else [list(map(len, ds.series)), _series_kinds(ds.series), _sum(ds.series)],
-        "labels": [labels, ds.classes, ds.target],
-        "subjects": ds.subjects.tolist(),
-        "groups": None if ds.groups is None else ds.groups.tolist(),
-        "families": None if ds.families is None else ds.families.tolist(),
-        "nodes": ds.nodes.tolist(),
-    }
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _streamed(ds: Networks) -> Iterator[Array]:
-    return (block for _, block in ds.blocks())
-
-
-def _kind(dtype: np.dtype[Any]) -> str:
-    """The type without the order of bytes, which belongs to a file and not to the content."""
-    return dtype.newbyteorder("<").str
-
-
-def _series_kinds(series: tuple[Array, ...]) -> list[str]:
-    return sorted({_kind(x.dtype) for x in series})
-
-
-def _sum(arrays: Any) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        little = np.asarray(array, dtype=array.dtype.newbyteorder("<"))
-        digest.update(np.ascontiguousarray(little).data)
-    return digest.hexdigest()
