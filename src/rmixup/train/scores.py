@@ -93,7 +93,7 @@ def macro_precision(p: Tensor, y: Tensor, mask: Tensor) -> Tensor:
 
 def _above(values: Tensor, thresholds: Tensor, side: str) -> Tensor:
     """How many values are > (side="right") or >= (side="left") each threshold; absent values are -inf."""
-    ordered = values.sort(-1).values
+    ordered = values.sort(-1).values.contiguous()
     return values.shape[-1] - torch.searchsorted(ordered, thresholds.contiguous(), side=side).double()
 
 
@@ -257,9 +257,8 @@ def undefined(
     """
     p, y, mask = _entered(predictions, targets, mask)
     values = score(p, y, mask, names)
-    task_shape = p.shape[:-2]
-    flat_y = y.reshape(-1, *y.shape[len(task_shape) :])
-    runs = list(zip(p.reshape(-1, *p.shape[-2:]), flat_y, mask.reshape(-1, mask.shape[-1]), strict=True))
+    leading = p.ndim - 2
+    runs = list(zip(*(part[None].flatten(0, leading) for part in (p, y, mask)), strict=True))
     reasons = {}
     for name, value in values.items():
         missing = value.reshape(-1).isnan().tolist()
