@@ -92,7 +92,7 @@ def degree_8(width):
     b = c7 / 2
     s2 = c6 - b * b
     s1 = c5 - b * s2
-    # y⁴ and y³ leave one number free; d2 = s2/2 keeps the factors small.
+    # y⁴ and y³ leave one number free; this d2 is away from 0, by which d1 divides, and makes one factor -1.
     d2 = s2 / 2 + 1
     e3 = c4 - b * s1 - s2 * s2 / 4 + d2 * d2
     d1 = (s1 * s2 / 2 + b * e3 - c3) / (2 * d2)

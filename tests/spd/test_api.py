@@ -60,18 +60,21 @@ def test_both_methods_agree(function, with_spectrum):
             np.testing.assert_allclose(function(matrix, method=method, bounds=bounds), expected, atol=1e-11)
 
 
-def test_auto_follows_the_table(monkeypatch, with_spectrum):
+def test_auto_follows_the_table(monkeypatch):
     called = []
-    monkeypatch.setattr(product, "expm", lambda L, bounds: called.append(L.shape[-1]) or L)
-    first = api.PRODUCT_FROM["expm", "cpu", torch.float64]
+    monkeypatch.setattr(product, "expm", lambda L, bounds: called.append((L.shape[-1], bounds)) or L)
+    first, unknown, bounds = api.PRODUCT_FROM["expm", "cpu", torch.float64], api.UNKNOWN_BOUNDS_FROM, (0.0, 1.0)
     for n in (first - 1, first):
+        spd.expm(np.eye(n), bounds=bounds)
+    for n in (unknown - 1, unknown):
         spd.expm(np.eye(n))
-    spd.expm(torch.eye(first, dtype=torch.float64, requires_grad=True))
-    assert called == [first]
+    spd.expm(torch.eye(unknown, dtype=torch.float64, requires_grad=True), bounds=bounds)
+    assert called == [(first, bounds), (unknown, None)]
 
 
 def test_auto_log_leaves_ill_conditioned_matrices_to_the_spectral_way(monkeypatch, with_spectrum):
     monkeypatch.setitem(api.PRODUCT_FROM, ("logm", "cpu", torch.float64), 1)
+    monkeypatch.setattr(api, "UNKNOWN_BOUNDS_FROM", 1)
     good, bad = with_spectrum(np.geomspace(0.1, 1, 5)), with_spectrum(np.geomspace(1e-11, 1, 5))
     assert torch.equal(spd.logm(bad), spectral.logm(bad))
     assert torch.equal(spd.logm(good, bounds=(0.05, 2.0)), product.logm(good, (0.05, 2.0)))

@@ -116,6 +116,11 @@ def test_asymmetry_counts_from_the_named_tolerance_at_every_scale(dtype, scale, 
         assert torch.equal(entered, entered.mT)
 
 
+def test_the_tolerance_is_the_root_of_eps():
+    assert door.symmetry_tolerance(torch.float32) == pytest.approx(3.45e-4, rel=0.01)
+    assert door.symmetry_tolerance(torch.float64) == pytest.approx(1.49e-8, rel=0.01)
+
+
 def test_the_largest_floats_enter_without_overflow():
     top = float(np.finfo(np.float32).max)
     (S,), _ = door.enter(S=np.full((2, 2), top, dtype=np.float32))

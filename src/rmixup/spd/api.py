@@ -25,8 +25,9 @@ from rmixup.spd.repair import Regularization
 
 METHODS = ("auto", "spectral", "product")
 
-# From how many nodes on products beat an eigen-decomposition; None: never. Measured by `rmixup bench spd`:
-# CPU: 2 cores of an AMD EPYC, torch 2.13.0, November 2026. CUDA: one H200, torch 2.11.
+# From how many nodes on products beat an eigen-decomposition; None: never. `rmixup bench spd` measures it.
+# CPU: 2 cores of an AMD EPYC, torch 2.13.0, November 2026. CUDA: products win by two orders of magnitude at 360 nodes
+# on one H200 (torch 2.11), so all sizes take them; logs of up to 32 nodes keep cuSOLVER's batched Jacobi method.
 PRODUCT_FROM: dict[tuple[str, str, torch.dtype], int | None] = {
     ("expm", "cpu", torch.float32): 16,
     ("expm", "cpu", torch.float64): 48,
@@ -37,6 +38,8 @@ PRODUCT_FROM: dict[tuple[str, str, torch.dtype], int | None] = {
     ("logm", "cuda", torch.float32): 33,
     ("logm", "cuda", torch.float64): 33,
 }
+# Finding unknown bounds has its price, which exponentials of smaller matrices do not earn back on a CPU.
+UNKNOWN_BOUNDS_FROM = 64
 # Logs of matrices with a larger ratio of bounds go through eigen-decompositions, which say what is wrong.
 PRODUCT_CONDITION = 1e10
 
@@ -61,7 +64,7 @@ def logm(S: Any, floor: float | None = None, method: str = "auto", bounds: Bound
     """
     (S,), numpy = enter(S=S)
     _check_floor(floor, method)
-    chosen = "spectral" if floor is not None else _choose("logm", method, S)
+    chosen = "spectral" if floor is not None else _choose("logm", method, S, bounds)
     _check_bounds(bounds, positive=True)
     if chosen == "product":
         known = bounds or _bounds_for_products(S)
@@ -89,7 +92,7 @@ def expm(L: Any, method: str = "auto", bounds: Bounds | None = None) -> Any:
     """
     (L,), numpy = enter(L=L)
     _check_bounds(bounds, positive=False)
-    if _choose("expm", method, L) == "product":
+    if _choose("expm", method, L, bounds) == "product":
         return leave(product.expm(L, bounds), numpy)
     return leave(spectral.expm(L), numpy)
 
@@ -307,7 +310,7 @@ def geodesic_trend(S: Any, y: Any) -> Trend:
     return Trend(kernel.geodesic_trend(S, labels), numpy)
 
 
-def _choose(function: str, method: str, S: Tensor) -> str:
+def _choose(function: str, method: str, S: Tensor, bounds: Bounds | None) -> str:
     if method not in METHODS:
         raise DataError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
     if S.requires_grad and torch.is_grad_enabled():
@@ -315,7 +318,9 @@ def _choose(function: str, method: str, S: Tensor) -> str:
     if method != "auto":
         return method
     start = PRODUCT_FROM.get((function, S.device.type, S.dtype))
-    return "product" if start is not None and S.shape[-1] >= start and S.numel() else "spectral"
+    if start is None or (bounds is None and S.shape[-1] < UNKNOWN_BOUNDS_FROM and not S.is_cuda):
+        return "spectral"
+    return "product" if S.shape[-1] >= start and S.numel() else "spectral"
 
 
 def _bounds_for_products(S: Tensor) -> Bounds:
