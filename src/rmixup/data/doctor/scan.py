@@ -71,7 +71,7 @@ class MatrixScan(NamedTuple):
     @property
     def symmetric(self) -> Mask:
         """(N,) finite and symmetric, hence with eigenvalues."""
-        return np.asarray(np.isfinite(self.eigenvalues[:, 0])) if self.eigenvalues.size else np.zeros(0, dtype=bool)
+        return np.asarray(np.isfinite(self.eigenvalues).all(axis=1))
 
     @property
     def unit(self) -> Mask:
@@ -136,7 +136,7 @@ def scan_matrices(ds: Networks, series: SeriesScan | None) -> MatrixScan:
         parts.append(part)
         twins += part.pop("twins")
         counts += np.histogram(edges[:, take], HISTOGRAM_EDGES)[0]
-    return _joined(parts, ds, twins=twins, single=single, edge_counts=counts)
+    return _joined(parts, twins=twins, single=single, edge_counts=counts)
 
 
 def symmetry_tolerance(dtype: np.dtype[Any]) -> float:
@@ -245,10 +245,7 @@ def _even_choice(ds: Networks) -> slice:
     return slice(None, None, max(1, len(ds) * edges // _HISTOGRAM_EDGES_TAKEN))
 
 
-def _joined(parts: list[dict[str, Any]], ds: Networks, **of_all: Any) -> MatrixScan:
-    if not parts:
-        parts = [_measure(np.zeros(0, dtype=bool), np.zeros((0, ds.n_nodes, ds.n_nodes)), np.zeros(0))[0]]
-        parts[0].pop("twins")
+def _joined(parts: list[dict[str, Any]], **of_all: Any) -> MatrixScan:
     digests = [digest for part in parts for digest in part.pop("digests")]
     whole: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return MatrixScan(**whole, digests=digests, **of_all)
