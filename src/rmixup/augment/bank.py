@@ -8,9 +8,9 @@ May not be here: labels, chance.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 import rmixup
-from rmixup.augment.cache import Arrays, remember
+from rmixup.augment.cache import Arrays, combined_sha256, remember
 from rmixup.augment.labels import named
 from rmixup.augment.plan import Floats, Integers
 from rmixup.errors import DataError, NotSPDError
@@ -48,13 +48,21 @@ class Source(NamedTuple):
         """Nodes of each network."""
         return self.x.shape[-1]
 
-    def chunks(self, dtype: torch.dtype | None = torch.float64) -> Iterator[tuple[slice, Tensor]]:
-        """Yield places in `rows` and the matrices there, on the device."""
+    def places(self) -> Iterator[slice]:
+        """Yield chunks of places in `rows`."""
         size = max(1, CHUNK_BYTES.get(self.device.type, CHUNK_BYTES["cpu"]) // (8 * self.nodes**2))
         for first in range(0, len(self.rows), size):
-            rows = torch.from_numpy(self.rows[first : first + size])
-            S = self.x[rows.to(self.x.device)].to(self.device)
-            yield slice(first, first + len(rows)), S.to(dtype or self.x.dtype)
+            yield slice(first, min(first + size, len(self.rows)))
+
+    def at(self, places: slice, dtype: torch.dtype | None) -> Tensor:
+        """The matrices of some places, on the device."""
+        rows = torch.from_numpy(self.rows[places]).to(self.x.device)
+        return self.x[rows].to(self.device).to(dtype or self.x.dtype).contiguous()
+
+    def chunks(self, dtype: torch.dtype | None = torch.float64) -> Iterator[tuple[slice, Tensor]]:
+        """Yield places in `rows` and the matrices there."""
+        for places in self.places():
+            yield places, self.at(places, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +222,7 @@ class Ledger:
 
     def spectrum(self, S: Tensor, rows: Integers) -> tuple[Tensor, Tensor]:
         """Eigenvalues, regularised, and eigenvectors; notes what is not positive definite, which becomes I."""
-        # LAPACK on all cores decomposes these sizes faster than a GPU.
-        w, V = (part.to(S.device) for part in eigh(S.cpu()))
+        w, V = _eigh(S)
         regular = self._regularized(w)
         self.changed += int((regular != w).any(-1).sum())
         self.smallest = min(self.smallest, float(w.min()))
@@ -229,20 +236,25 @@ class Ledger:
         w, V = self.spectrum(S, rows)
         return S if self.regularizer is None and len(self.singular) == known else compose(V, w)
 
+    @property
+    def floor(self) -> float:
+        """Eigenvalues below this are raised to it; 0 where none are."""
+        return self.regularizer.amount if self.regularizer is not None and self.regularizer.how == "floor" else 0.0
+
     def shrunk(self, S: Tensor) -> Tensor:
-        """The matrices under a regulariser that needs no eigenvalues."""
-        if self.regularizer is None:
+        """The matrices under a regulariser that needs no eigenvalues, or whose floor they do not touch."""
+        if self.regularizer is None or self.floor:
             return S
         mean = S.diagonal(dim1=1, dim2=2).mean(1)
         amount = self.regularizer.amount
         return (1 - amount) * S + torch.diag_embed((amount * mean)[:, None].expand(S.shape[:2]))
 
     def note(self, smallest_after: Tensor, S: Tensor) -> None:
-        """Enter matrices that were shrunk without eigenvalues, from their smallest one afterwards."""
+        """Enter matrices that passed `shrunk`, from their smallest eigenvalue afterwards."""
         if not len(S):
             return
         before = smallest_after
-        if self.regularizer is not None:
+        if self.regularizer is not None and not self.floor:
             amount = self.regularizer.amount
             before = (smallest_after - amount * S.diagonal(dim1=1, dim2=2).mean(1)) / max(1 - amount, 1e-300)
             self.changed += len(S)
@@ -280,6 +292,19 @@ class Ledger:
         if self.regularizer.how == "floor":
             return w.clamp(min=self.regularizer.amount)
         return torch.lerp(w, w.mean(-1, keepdim=True).expand_as(w), self.regularizer.amount)
+
+
+def _eigh(S: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors, computed on the CPU: at these sizes all its cores beat a GPU.
+
+    One decomposition has little to share among cores, so each core gets matrices of its own.
+    """
+    cores = min(torch.get_num_threads(), len(S))
+    if cores <= 1:
+        return eigh(S)
+    with ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,)) as threads:
+        parts = list(threads.map(eigh, torch.tensor_split(S.cpu(), cores)))
+    return torch.cat([w for w, _ in parts]).to(S.device), torch.cat([V for _, V in parts]).to(S.device)
 
 
 def compose(V: Tensor, values: Tensor) -> Tensor:
@@ -347,8 +372,6 @@ def coordinate_bank(
 
 def content_key(source: Source, identity: str) -> str:
     """The hash of the matrices a bank is made of, and of what is made of them."""
-    shape = f"{source.x.dtype}|{len(source.rows)}x{source.nodes}"
-    digest = hashlib.sha256(f"rmixup {rmixup.__version__}|{identity}|{shape}".encode())
-    for _, S in source.chunks(None):
-        digest.update(S.contiguous().cpu().numpy().tobytes())
-    return digest.hexdigest()
+    begin = f"rmixup {rmixup.__version__}|{identity}|{source.x.dtype}|{len(source.rows)}x{source.nodes}"
+    here = Source(source.x, source.rows, source.x.device)
+    return combined_sha256(lambda places: here.at(places, None).cpu().numpy(), here.places(), begin)

@@ -41,19 +41,18 @@ class Geodesic(Mixing):
 def log_bank(source: Source, method: Geodesic, cache: str | Path | None) -> Bank:
     """Logarithms in float64, stored in the networks' dtype."""
     ledger = method.ledger(source)
-    # A floor acts on eigenvalues; anything else a GPU does faster by matrix products.
-    by_products = source.device.type == "cuda" and (ledger.regularizer is None or ledger.regularizer.how == "shrink")
 
     def chart(S: Tensor, rows: Integers) -> Coordinates:
-        return log_by_products(ledger, S, rows) if by_products else logarithms(*ledger.spectrum(S, rows))
+        return log_by_products(ledger, S, rows) if S.is_cuda else logarithms(*ledger.spectrum(S, rows))
 
     return coordinate_bank(source, chart, ledger.close, identity=f"logarithms|{method.regularizer}", cache=cache)
 
 
 def log_by_products(ledger: Ledger, S: Tensor, rows: Integers) -> Coordinates:
-    """Logarithms without eigen-decompositions, except of matrices that may be singular."""
+    """Logarithms by matrix products, as a GPU likes it, except of matrices that may be singular or below a floor."""
     regular = ledger.shrunk(S)
-    low, high, clear = _enclosed(regular, ledger.resolution)
+    low, high, factored = _enclosed(regular)
+    clear = factored & (low > ledger.resolution * high) & (low > ledger.floor)
     doubtful = (~clear).nonzero()[:, 0]
     eye = torch.eye(S.shape[-1], dtype=S.dtype, device=S.device)
     # The doubtful ones are the identity here, and are done by eigenvalues below.
@@ -71,11 +70,11 @@ def log_by_products(ledger: Ledger, S: Tensor, rows: Integers) -> Coordinates:
     return Coordinates(logs, *ends)
 
 
-def _enclosed(S: Tensor, resolution: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Bounds of each spectrum from norms, and which matrices are positive definite beyond doubt."""
+def _enclosed(S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Bounds of each spectrum from norms, and which matrices have a Cholesky factor."""
     factor, failed = torch.linalg.cholesky_ex(S)
     eye = torch.eye(S.shape[-1], dtype=S.dtype, device=S.device).expand(S.shape)
     inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
     # The trace of the inverse is at least its largest eigenvalue.
     low, high = 1 / inverse.square().sum((-2, -1)), torch.linalg.matrix_norm(S)
-    return low, high, (failed == 0) & (low > resolution * high)
+    return low, high, failed == 0
