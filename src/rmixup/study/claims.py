@@ -112,19 +112,22 @@ class Claims:
         place = self.folder / f"{stack}.{_generation(places[-1]) + 1 if places else 0:04d}"
         owner = me()
         about = {**asdict(owner), "token": owner.token, "since": time.time(), "cells": list(cells)}
-        if not place_folder({"owner.json": json.dumps(about).encode()}, place, owner.token):
-            return False
         with self._lock:
-            self._mine[stack] = place
-        return True
+            self._mine[stack] = place  # first, so that an interrupt in the next line leaves no claim behind
+        taken = place_folder({"owner.json": json.dumps(about).encode()}, place, owner.token)
+        if not taken:
+            with self._lock:
+                del self._mine[stack]
+        return taken
 
     def release(self, stack: str) -> None:
         """Give a stack back, and with it the stale claims it replaced, oldest first."""
-        with self._lock:
-            mine = self._mine.pop(stack)
+        mine, token = self._mine[stack], me().token
         for place in self._generations(stack):
-            if place <= mine:
+            if place < mine or (place == mine and _token(place) == token):
                 shutil.rmtree(place, ignore_errors=True)
+        with self._lock:
+            del self._mine[stack]
 
     def release_all(self) -> None:
         """Give everything back that this runner holds."""
@@ -172,11 +175,11 @@ class Claims:
 
     def _stale(self, place: Path) -> bool:
         try:
-            token = json.loads((place / "owner.json").read_bytes())["token"]
             age = self._now() - (place / "owner.json").stat().st_mtime
-        except (OSError, ValueError, KeyError):
-            return True  # being released, or damaged: whoever comes next may have it
-        return token_is_dead(token, age, self.stale_after)
+        except FileNotFoundError:
+            return True  # being released
+        token = _token(place)  # "" where it is damaged: whoever comes next may have it
+        return not token or token_is_dead(token, age, self.stale_after)
 
     def _now(self) -> float:
         """The time by the clock that stamps the claims, which on a shared file system is not this machine's."""
@@ -189,6 +192,14 @@ class Claims:
 
 def _generation(place: Path) -> int:
     return int(place.name.partition(".")[2])
+
+
+def _token(place: Path) -> str:
+    """The token of a claim's owner; empty where it cannot be read."""
+    try:
+        return str(json.loads((place / "owner.json").read_bytes())["token"])
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 def _read(place: Path) -> Claim | None:
