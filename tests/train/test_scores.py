@@ -137,6 +137,10 @@ def test_greater_is_better_is_told_right(name: str) -> None:
     assert bool(better) == SCORES[name].greater_is_better
 
 
+# A constant whose mean, and so whose deviations, are off by a rounding.
+ROUNDED = torch.full((10, 1), 0.1, dtype=torch.float64)
+
+
 def test_a_run_without_a_class_is_undefined_by_name_and_the_others_are_not() -> None:
     p = torch.full((2, 4, 2), 0.5)
     y = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 1]])
@@ -152,8 +156,8 @@ def test_a_run_without_a_class_is_undefined_by_name_and_the_others_are_not() -> 
     [
         (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), ["accuracy"], "no samples"),
         (torch.tensor([[torch.nan, 1]]), torch.tensor([1]), ["log_loss"], "predictions are not finite"),
-        (torch.rand(5, 1), torch.full((5, 1), 0.1), ["r", "r2"], "targets do not vary"),
-        (torch.full((5, 1), 0.1), torch.rand(5, 1), ["r"], "predictions do not vary"),
+        (torch.rand(10, 1), ROUNDED, ["r", "r2"], "targets do not vary"),
+        (ROUNDED, torch.rand(10, 1), ["r"], "predictions do not vary"),
         (torch.rand(6, 3), torch.tensor([0, 0, 0, 0, 0, 0]), ["auroc"], "no sample of class 1, 2"),
         (torch.rand(3, 2), torch.tensor([1, 1, 1]), ["specificity"], "no sample of class 0"),
     ],

@@ -13,6 +13,9 @@ from rmixup.errors import DataError
 
 BENCHES = {
     "spd": "rmixup.bench.spd",
+    "step": "rmixup.bench.step",
+    "engine": "rmixup.bench.engine",
+    "data": "rmixup.bench.data",
 }
 
 

@@ -153,8 +153,9 @@ class Linear(Baseline):
 
 
 class Tangent(Baseline):
-    """The same on the tangent space at the mean G of the training networks: log(G^-½ S G^-½), its entries on and above
-    the diagonal, those above times √2. Networks must be positive definite.
+    """The same on the tangent space at the mean G of the training networks: entries of log(G^-½ S G^-½).
+
+    The usual factor √2 off the diagonal is left out: standardising removes it. Networks must be positive definite.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ class Tangent(Baseline):
 
     def _features(self, x: Tensor) -> Tensor:
         log = spectral.logm(self._whitening @ x @ self._whitening)
-        return torch.cat([log.diagonal(dim1=-2, dim2=-1), 2**0.5 * edges(log)], -1)
+        return torch.cat([log.diagonal(dim1=-2, dim2=-1), edges(log)], -1)
 
 
 BASELINES: dict[str, type[Baseline]] = {"linear": Linear, "tangent": Tangent}
