@@ -456,3 +456,32 @@ def test_tables_that_are_none(tmp_path: Path, content: bytes, words: str) -> Non
 def test_a_text_too_long_for_a_table(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not fit"):
         write_tsv(tmp_path / "t.tsv", ["a"], [["x" * 200_000]])
+
+
+# ---- memory
+
+STREAMED = """
+import resource, sys, numpy as np
+from rmixup.data.store import Writer, open_folder
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+with Writer(sys.argv[1]) as writer:
+    writer.add("first", matrix=np.eye(200))
+    before = peak()
+    for k in range(999):
+        writer.add(f"s{k}", matrix=np.full((200, 200), float(k)))
+    writer.commit()
+ds = open_folder(sys.argv[1])
+total = sum(float(block[:, 0, 0].sum()) for part in (ds, *ds.split()) for _, block in part.blocks())
+print(peak() - before, total)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory as Linux counts it")
+def test_memory_does_not_grow_with_the_number_of_people(tmp_path: Path) -> None:
+    """305 MiB are written, hashed and read twice in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", STREAMED, str(tmp_path / "c")], check=True, capture_output=True, text=True
+    )
+    grown, total = done.stdout.split()
+    assert float(total) == 2 * (1 + sum(range(999)))
+    assert int(grown) < 200, "MiB; SciPy, blocks of 32 MiB and one selection of as much among them"
