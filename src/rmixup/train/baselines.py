@@ -102,6 +102,17 @@ class Baseline(ABC):
         """Logits (N, C) or numbers (N, k), float64, of networks (N, n, n)."""
         return self.plane(self._standardised(self._features(x.double())))
 
+    def state(self) -> dict[str, Tensor]:
+        """Everything that was fitted, as tensors by name, as `load` takes it."""
+        fitted = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return {**fitted, **self.plane._asdict()}
+
+    def load(self, state: dict[str, Tensor]) -> Self:
+        """Take over what another of this class and these options has fitted; there is no fitting then."""
+        self.plane = Plane(*(state[name] for name in Plane._fields))
+        vars(self).update({name: value for name, value in state.items() if name not in Plane._fields})
+        return self
+
     def _standardised(self, raw: Tensor) -> Tensor:
         return (raw - self._mean) / self._scale
 
