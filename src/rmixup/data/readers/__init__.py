@@ -20,7 +20,7 @@ from rmixup.data.networks import Networks
 from rmixup.data.readers import arrays, bids, expression, mat, pcp, tables
 from rmixup.data.readers._assemble import Folder, Memory, Settings, assemble, choose
 from rmixup.data.readers._files import existing
-from rmixup.data.readers._people import Found
+from rmixup.data.readers._people import Found, Person
 from rmixup.errors import DataError, FormatError
 
 # The first that recognises a path wins: the most particular come first.
@@ -134,4 +134,4 @@ def _open(folder: Path, target: str | Sequence[str] | None, groups: str | None, 
     return ds if target is None or target == ds.target else ds.with_target(target)
 
 
-__all__ = ["READERS", "Found", "Settings", "choose", "find", "import_folder", "load", "recognise"]
+__all__ = ["READERS", "Found", "Person", "Settings", "choose", "find", "import_folder", "load", "recognise"]
