@@ -13,8 +13,8 @@ import sgd_work
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmixup import files
 from rmixup.errors import DataError, StoreError
-from rmixup.study import files
 from rmixup.study.claims import me
 from rmixup.study.files import canonical, dump_table, load_table, place_folder, seal, unseal, write
 from rmixup.study.project import Study
