@@ -28,7 +28,7 @@ Processes = Annotated[int, typer.Option(min=0, help="Worker processes; 0 runs in
 Dask = Annotated[str | None, typer.Option(help="Run on this Dask scheduler: its address or .json file.")]
 Allow = Annotated[bool, typer.Option("--allow", help="Continue although something changed, and write that down.")]
 Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
-WorkName = Annotated[str, typer.Option("--work", help="Module that runs the cells (functions `identify` and `work`).")]
+WorkName = Annotated[str, typer.Option("--work", help="Module that runs cells: `identify`, `work` and maybe `check`.")]
 
 
 class Format(StrEnum):
@@ -79,8 +79,10 @@ def run(
     from rmixup.study.project import Settings, begin
     from rmixup.study.spec import read_spec
 
-    checked = read_spec(spec)
-    data = _module(work).identify(checked.data)
+    checked, module = read_spec(spec), _module(work)
+    if hasattr(module, "check"):
+        module.check(checked)
+    data = module.identify(checked.data)
     study = begin(out, checked, data, Settings(stack, threads, device), work, allow=allow)
     _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json)
 

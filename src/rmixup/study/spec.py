@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from rmixup.errors import FormatError
+from rmixup.study.presets.datasets import filled
 
 Value = bool | int | float | str
 BASELINES = ("linear", "tangent")  # linear models that stand beside all others unless switched off by name
@@ -58,6 +59,11 @@ class Data(_Part):
     regularize: str | None = None
     options: dict[str, Value] = {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_preset(cls, given: Any) -> Any:
+        return filled(given) if isinstance(given, dict) and given.get("preset") is not None else given
+
     @field_validator("preset")
     @classmethod
     def _something_to_read(cls, preset: str | None, info: ValidationInfo) -> str | None:
@@ -94,6 +100,7 @@ class Protocol(_Part):
     epochs: int = Field(default=200, ge=1)
     schedule: Literal["constant", "cosine"] = "constant"
     select: str = "auto"
+    watch_test: bool = False
 
 
 Fraction = typing.Annotated[float, Field(gt=0, le=1)]
@@ -238,6 +245,7 @@ repeats = {repeats}                     # so many splits, the same for every met
 epochs = {epochs}
 # schedule = "constant"         # or "cosine"
 # select = "auto"               # the score that chooses the epoch on the validation part
+# watch_test = false            # record the test loss of each epoch; it never selects anything
 
 [grid]
 methods = {methods}

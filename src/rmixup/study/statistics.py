@@ -39,21 +39,25 @@ class Measure:
         return 1 if self.higher_is_better else -1
 
 
-_SHARES = ("auroc", "auprc", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "r2")
-_LOSSES = ("mse", "rmse", "mae", "loss", "brier")
+_SHARES = (
+    "auroc", "auprc", "accuracy", "balanced_accuracy", "precision", "recall", "sensitivity", "specificity", "f1", "r2"
+)  # fmt: skip
+_LOSSES = ("mse", "rmse", "mae", "loss", "brier", "calibration_error")
 # Shares are told in points (percent), losses in their own unit.
 MEASURES: dict[str, Measure] = {
     **{name: Measure(name, higher_is_better=True, factor=100.0, unit="points") for name in _SHARES},
     **{name: Measure(name, higher_is_better=False) for name in _LOSSES},
+    "r": Measure("r", higher_is_better=True),
     "pearson": Measure("pearson", higher_is_better=True),
     "spearman": Measure("spearman", higher_is_better=True),
 }
 
 
 def measure(name: str) -> Measure:
-    """The measure of a score; `macro_` and the like before a known name change nothing."""
+    """The measure of a score; `macro_` and the like before a known name, and `_last` after it, change nothing."""
+    bare = name.removesuffix("_last")
     known = next(
-        (key for key in sorted(MEASURES, key=len, reverse=True) if name == key or name.endswith(f"_{key}")), None
+        (key for key in sorted(MEASURES, key=len, reverse=True) if bare == key or bare.endswith(f"_{key}")), None
     )
     if known is None:
         raise DataError(f"score {name!r}: unknown which direction is better; known are {', '.join(sorted(MEASURES))}")
