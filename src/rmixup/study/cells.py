@@ -142,7 +142,8 @@ def _sizes(spec: Spec) -> Iterable[Cell]:
 
 
 def _models(spec: Spec, sized: Cell) -> Iterable[Cell]:
-    protocol = _options(spec.protocol.model_dump())
+    # What came after schema 1 began is left out where it is off, so that keys stay what they were.
+    protocol = _options(spec.protocol.model_dump(exclude=set() if spec.protocol.watch_test else {"watch_test"}))
     for backbone in map(_pick, spec.grid.backbones):
         for method in map(_pick, spec.grid.methods):
             for seed in spec.grid.seeds:
