@@ -1,6 +1,10 @@
 """How the documentation is built: `make docs`; every warning is an error."""
 
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "rmixup"
 author = "The rmixup developers"
@@ -13,16 +17,21 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx.ext.mathjax",
+    "command_line",
+    "plain_docstrings",
 ]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "_data"]
+exclude_patterns = ["_build", "_data", "_ext"]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+# `name` in a docstring is code.
+default_role = "code"
 
 html_theme = "furo"
 html_title = "rmixup"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]

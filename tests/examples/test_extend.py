@@ -80,16 +80,17 @@ def test_the_backbone_keeps_the_rules() -> None:
 
 def test_the_reader_reads_by_name_and_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     import_module("reader")
+    folder, labels = tmp_path / "people", tmp_path / "labels.csv"
+    folder.mkdir()
     for subject, weight in (("a", 0.5), ("b", -0.25)):
-        (tmp_path / f"{subject}.edges").write_text(f"L\tR\t{weight}\n", encoding="utf-8")
-    labels = tmp_path.parent / "labels.csv"
+        (folder / f"{subject}.edges").write_text(f"L\tR\t{weight}\n", encoding="utf-8")
     labels.write_text("subject,group\nb,patient\na,control\n", encoding="utf-8")
-    ds = rmixup.load(tmp_path, layout="edges", labels=labels, target="group")
+    ds = rmixup.load(folder, layout="edges", labels=labels, target="group")
     assert ds.matrices is not None
     assert ds.subjects.tolist() == ["a", "b"]
     assert [ds.classes[code] for code in ds.y] == ["control", "patient"]  # type: ignore[index,union-attr]
     assert ds.matrices[:, 0, 1].tolist() == [0.5, -0.25]
     assert ds.matrices[:, 0, 0].tolist() == [1.0, 1.0]
-    (tmp_path / "b.edges").write_text("L\tR\n", encoding="utf-8")
+    (folder / "b.edges").write_text("L\tR\n", encoding="utf-8")
     with pytest.raises(rmixup.FormatError, match=r"b\.edges: line 1 has 2 values, expected 3"):
-        rmixup.load(tmp_path, layout="edges", labels=labels, target="group")
+        rmixup.load(folder, layout="edges", labels=labels, target="group")

@@ -1,0 +1,55 @@
+"""Read docstrings as they are written here: plain text with `code`, in which * and | mean themselves.
+
+Sphinx expects reStructuredText, in which `(seed, *labels)` begins an emphasis that never ends, and numpydoc a heading
+over every example. Code, examples and lists are left as they are; indented lines of a module's docstring are code.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# Before napoleon, which turns sections into fields.
+PRIORITY = 400
+MARKS = re.compile(r"`[^`]*`|[*|]")
+BULLET = re.compile(r"\s*[*-] ")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", prepare, priority=PRIORITY)
+    app.connect("autodoc-skip-member", without_words)
+    return {"parallel_read_safe": True}
+
+
+def without_words(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out fields of named tuples, which Python documents as numbers; their tuple says what they are."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+
+
+def prepare(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    made: list[str] = []
+    kind = "text"
+    for line in lines:
+        after, kind = kind, kind_of(line, kind, what == "module", bool(made) and not made[-1].strip())
+        if kind == "example" != after and made and set(made[-1].strip()) != {"-"}:
+            made += ["", ""]  # two empty lines end a section, so that an example is not taken for a parameter
+        if kind == "code" != after:
+            made += ["::", ""]
+        made.append(escaped(line) if kind == "text" else line)
+    lines[:] = made
+
+
+def kind_of(line: str, before: str, module: bool, after_gap: bool) -> str:
+    """Whether a line is text, an example, or code, given what the line before it was."""
+    if not line.strip():
+        return "code" if before == "code" else "text"
+    if line.lstrip().startswith(">>>") or before == "example":
+        return "example"
+    indented = line.startswith("    ")
+    return "code" if module and indented and (before == "code" or after_gap) else "text"
+
+
+def escaped(line: str) -> str:
+    bullet = BULLET.match(line)
+    start = bullet.end() if bullet else 0
+    return line[:start] + MARKS.sub(lambda mark: mark[0] if mark[0][0] == "`" else "\\" + mark[0], line[start:])
