@@ -163,11 +163,13 @@ def _in_stacks(
         try:
             outcomes = _train(make, [runs[p] for p in places], progress)
         except torch.cuda.OutOfMemoryError:
-            if size == 1:
+            if len(places) == 1:
                 raise
+            outcomes = None
+        if outcomes is None:  # outside the except, whose traceback holds on to the memory
             size = len(places) // 2
-            warnings.warn(f"{len(places)} runs at once do not fit the GPU's memory: going on with {size}", stacklevel=3)
             torch.cuda.empty_cache()
+            warnings.warn(f"{len(places)} runs at once do not fit the GPU's memory: going on with {size}", stacklevel=3)
             continue
         yield places, outcomes
         start += len(places)

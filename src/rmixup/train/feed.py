@@ -32,6 +32,7 @@ class Problem:
     Parameters
     ----------
     x : (N, n, n) float tensor
+        Its dtype is the one that is trained in; float32 is what GPUs are fast at.
     labels : `rmixup.augment.labels.Labels` of N
     groups : (N,) values or None
         For the pair policies that need them.
@@ -43,6 +44,14 @@ class Problem:
     labels: Labels
     groups: Any = None
     weights: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        given = {"labels": self.labels, "groups": self.groups, "weights": self.weights}
+        wrong = [
+            f"{name} {len(value)}" for name, value in given.items() if value is not None and len(value) != len(self.x)
+        ]
+        if wrong:
+            raise DataError(f"expected one entry for each of {len(self.x)} networks, got {', '.join(wrong)}")
 
     @property
     def n_outputs(self) -> int:
@@ -187,7 +196,17 @@ def feed(problem: Problem, runs: Sequence[Run], device: torch.device) -> Feed:
     sizes = {len(run.train) for run in runs}
     if len(sizes) > 1:
         raise DataError(f"the runs of a stack need training sets of one size, but have {sorted(sizes)}")
+    _refuse_outside(len(problem.x), runs)
     return Feed(list(runs), [_group(problem, runs, places, device) for places in _by_method(runs)], device)
+
+
+def _refuse_outside(count: int, runs: Sequence[Run]) -> None:
+    """A row below zero would silently be another network, perhaps one of another side."""
+    for place, run in enumerate(runs):
+        rows = np.concatenate([run.train, run.validation, run.test])
+        outside = rows[(rows < 0) | (rows >= count)]
+        if len(outside):
+            raise DataError(f"the rows of a run must lie in 0..{count - 1}, but run {place} has {outside[0]}")
 
 
 def _group(problem: Problem, runs: Sequence[Run], places: list[int], device: torch.device) -> Group:

@@ -79,7 +79,7 @@ class Model:
         where = as_device(device)
         module = models.build(self.backbone, self.n_nodes, self.n_outputs, **self.options).to(where)
         state = {name: value.to(where) for name, value in self.state.items()}
-        return lambda x: functional_call(module, state, (x,)), where, torch.float32
+        return lambda x: functional_call(module, state, (x,)), where, next(iter(state.values())).dtype
 
 
 class Fit(NamedTuple):
@@ -139,11 +139,13 @@ def fit(
     device : device or None
         None: a GPU where there is one. Baselines are solved on the CPU.
     patience : int or None
-        Stop when the validation score has not got better for so many epochs.
+        Stop when the validation score has not got better for so many epochs. Baselines have no epochs.
     progress : function of Progress, or None
     """
     if is_baseline(known_backbone(backbone)):
         return _solve(problem, run, str(backbone), options)
+    if patience is not None and not len(run.validation):
+        raise DataError("patience needs validation networks to judge the epochs by, but the run has none")
     started = time.perf_counter()
     training = engine.Maker(problem, backbone, options, protocol, as_device(device))([run])
     waiting = _Patience(patience, training.selected_by[0])

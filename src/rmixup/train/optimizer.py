@@ -78,13 +78,13 @@ class Optimizer:
                     own = self._adam.state[view].setdefault(name.removeprefix(begin), torch.empty_like(state[name]))
                     own.copy_(state[name])
 
-    def forget(self) -> None:
-        """Back to the state before the first step, in place."""
-        self._taken = 0
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Back to an earlier state, in place; what that did not have yet becomes zero, as Adam begins."""
         for views in self._views:
             for view in views:
                 for value in self._adam.state[view].values():
                     value.zero_()
+        self.load(state)
 
 
 def _alike(runs: Sequence[Run], protocol: Protocol) -> list[tuple[tuple[float, float], slice]]:

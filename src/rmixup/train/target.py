@@ -62,11 +62,13 @@ class Target:
         return self._loss(outputs, y if self._scaler is None else self._scaler.standardise(y), weights)
 
     def evaluate(self, outputs: Tensor, rows: Rows) -> Tensor:
-        """The same loss (R,) against the true labels of rows."""
+        """The same loss (R,) against the true labels of rows; NaN for runs that have none."""
         y = rows.labels
         if self._scaler is None:
             y = functional.one_hot(y, self.outputs).to(outputs.dtype)
-        return self.loss(outputs, y, rows.mask.to(outputs.dtype))
+        loss = self.loss(outputs, y, rows.mask.to(outputs.dtype))
+        # A loss of 0 would be taken for the best there is.
+        return torch.where(rows.mask.any(-1), loss, torch.nan)
 
     def decode(self, outputs: Tensor) -> Tensor:
         """Class probabilities, or numbers in their own units, in float64."""

@@ -46,7 +46,7 @@ class Training:
     ) -> None:
         self.runs, self.protocol, self.device, self.done = list(runs), protocol, device, 0
         labels, dtype = problem.labels, problem.x.dtype
-        self.stack = Stack(built, device)
+        self.stack = Stack([model.to(dtype) for model in built], device)
         self.feed = feed(problem, runs, device)
         self.target = Target(labels, [run.train for run in runs], device, dtype)
         self.validation = gather_rows(labels, [run.validation for run in runs], device, dtype)
@@ -79,13 +79,13 @@ class Training:
 
     def rehearse(self) -> None:
         """Take each kind of step once and forget what it did: libraries set themselves up, memory can be measured."""
-        before = self.stack.copy()
+        before, moments = self.stack.copy(), {k: v.clone() for k, v in self.optimizer.state().items()}
         for table in self.feed.epoch(0, self.protocol.batch_size):
             self._train_step(self._upload(table[:1])[0])
         for rows in (self.validation, self.test):
             self._forward(rows)
         self.stack.load(before)
-        self.optimizer.forget()
+        self.optimizer.restore(moments)
         self._loss.zero_()
 
     def now(self) -> tuple[Floats, Floats]:
