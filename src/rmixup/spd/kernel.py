@@ -78,7 +78,11 @@ class KernelRidge:
 
     def predict(self, S: Tensor) -> Tensor:
         """Labels (N,) or (N, k) of networks (N, n, n)."""
-        return _gaussian(_logs(S), self.logs, self.sigma) @ self.weights
+        return self.at(_logs(S))
+
+    def at(self, X: Tensor) -> Tensor:
+        """Labels (N,) or (N, k) of coordinates (N, d)."""
+        return _gaussian(X, self.logs, self.sigma) @ self.weights
 
     def __repr__(self) -> str:
         return f"KernelRidge({len(self.logs)} networks, sigma={self.sigma:.4g})"
@@ -98,7 +102,11 @@ def kernel_ridge(S: Tensor, y: Tensor, sigma: float | None = None, ridge: float 
     >>> kernel_ridge(S, torch.tensor([0.0, 1.0]), ridge=0.0).predict(S).round(decimals=6).abs()
     tensor([0., 1.], dtype=torch.float64)
     """
-    logs = _logs(S)
+    return flat_kernel_ridge(_logs(S), y, sigma, ridge)
+
+
+def flat_kernel_ridge(logs: Tensor, y: Tensor, sigma: float | None = None, ridge: float = DEFAULT_RIDGE) -> KernelRidge:
+    """`kernel_ridge` for networks that are coordinates (N, d) of a flat space already, logs or others."""
     sigma = _median_time(logs) if sigma is None else float(sigma)
     kernel = _gaussian(logs, logs, sigma) + ridge * torch.eye(len(logs), dtype=logs.dtype, device=logs.device)
     factor, failed = torch.linalg.cholesky_ex(kernel)
@@ -133,7 +141,11 @@ class GeodesicRegression:
 
     def predict(self, S: Tensor) -> Tensor:
         """Labels (N,) or (N, k) of networks (N, n, n)."""
-        return (_logs(S) - self.centre) @ self.slope + self.offset
+        return self.at(_logs(S))
+
+    def at(self, X: Tensor) -> Tensor:
+        """Labels (N,) or (N, k) of coordinates (N, d)."""
+        return (X - self.centre) @ self.slope + self.offset
 
     def __repr__(self) -> str:
         return f"GeodesicRegression(n={math.isqrt(len(self.centre))})"
@@ -154,7 +166,12 @@ def geodesic_regression(S: Tensor, y: Tensor, ridge: float = 0.0) -> GeodesicReg
     >>> fit.predict(math.e**0.5 * torch.eye(2)[None])
     tensor([0.5000], dtype=torch.float64)
     """
-    logs, y = _logs(S), float64(y)
+    return flat_regression(_logs(S), y, ridge)
+
+
+def flat_regression(logs: Tensor, y: Tensor, ridge: float = 0.0) -> GeodesicRegression:
+    """`geodesic_regression` for networks that are coordinates (N, d) of a flat space already, logs or others."""
+    y = float64(y)
     centre, offset = logs.mean(0), y.mean(0)
     U, s, Vh = torch.linalg.svd(logs - centre, full_matrices=False)
     known = s > RANK_TOLERANCE * s.amax()
