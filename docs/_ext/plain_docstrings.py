@@ -21,12 +21,16 @@ def setup(app: Any) -> dict[str, bool]:
     return {"parallel_read_safe": True}
 
 
-def without_words(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+def without_words(  # noqa: PLR0917 -- Sphinx passes them by position
+    app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
     """Leave out fields of named tuples, which Python documents as numbers; their tuple says what they are."""
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
-def prepare(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def prepare(  # noqa: PLR0917 -- Sphinx passes them by position
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     made: list[str] = []
     kind = "text"
     for line in lines:
