@@ -20,6 +20,8 @@ COMMANDS = {
     "import": "rmixup.cli.import_",
     "fetch": "rmixup.cli.fetch",
     "check": "rmixup.cli.check",
+    "train": "rmixup.cli.train",
+    "predict": "rmixup.cli.predict",
     "study": "rmixup.cli.study",
 }
 

@@ -18,11 +18,12 @@ def write_tsv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
     """Write rows below their column names; None is a missing value."""
     with path.open("w", encoding="utf-8", newline="") as file:
         for row in (columns, *rows):
-            file.write("\t".join(map(_field, row)) + "\n")
+            file.write("\t".join(map(field, row)) + "\n")
         sync(file)
 
 
-def _field(value: object) -> str:
+def field(value: object) -> str:
+    """A value as one field: quoted where tabs, quotes or line ends in it ask for that."""
     text = MISSING if value is None else str(value)
     if len(text) > csv.field_size_limit():
         raise DataError(f"a text of {len(text)} characters ({text[:30]}…) does not fit into a table; shorten it")

@@ -17,6 +17,7 @@ from rmixup.errors import DataError
 from rmixup.models.backbone import edges
 from rmixup.spd import spectral
 from rmixup.spd.metrics import METRICS
+from rmixup.spd.repair import parse_regularizer, regularize
 from rmixup.train.losses import soft_cross_entropy, squared_error, weighted_mean
 
 # Strengths of the penalty that are tried on validation data, in units of scikit-learn's C and 1/alpha.
@@ -66,6 +67,10 @@ class Baseline(ABC):
     def _features(self, x: Tensor) -> Tensor:
         """Features (N, p) of networks (N, n, n), both float64."""
 
+    @abstractmethod
+    def _n_features(self, n_nodes: int) -> int:
+        """The p of features (N, p)."""
+
     def fit(
         self,
         x: Tensor,
@@ -106,6 +111,11 @@ class Baseline(ABC):
         """Everything that was fitted, as tensors by name, as `load` takes it."""
         fitted = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         return {**fitted, **self.plane._asdict()}
+
+    def shapes(self, n_nodes: int, n_outputs: int) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor of `state`."""
+        p = self._n_features(n_nodes)
+        return {"_mean": (p,), "_scale": (p,), "slopes": (p, n_outputs), "intercept": (n_outputs,)}
 
     def load(self, state: dict[str, Tensor]) -> Self:
         """Take over what another of this class and these options has fitted; there is no fitting then."""
@@ -162,6 +172,9 @@ class Linear(Baseline):
     def _features(self, x: Tensor) -> Tensor:
         return edges(x)
 
+    def _n_features(self, n_nodes: int) -> int:
+        return n_nodes * (n_nodes - 1) // 2
+
 
 class Tangent(Baseline):
     """The same on the tangent space at the mean G of the training networks: entries of log(G^-½ S G^-½).
@@ -174,6 +187,8 @@ class Tangent(Baseline):
         See `Baseline`.
     metric : name in `rmixup.spd.METRICS`
         Of the mean G.
+    regularizer : "shrink=0.05", "floor=1e-6", ..., or None
+        Makes the networks positive definite first.
 
     Examples
     --------
@@ -184,18 +199,30 @@ class Tangent(Baseline):
     torch.Size([4, 1])
     """
 
-    def __init__(self, C: float | None = None, *, metric: str = "logeuclid") -> None:
+    def __init__(self, C: float | None = None, *, metric: str = "logeuclid", regularizer: str | None = None) -> None:
         super().__init__(C)
         if metric not in METRICS:
             raise DataError(f"expected metric to be one of {', '.join(METRICS)}, got {metric!r}")
         self.metric = metric
+        self.regularizer = None if regularizer is None else parse_regularizer(regularizer)
 
     def _learn_features(self, x: Tensor) -> None:
-        self._whitening = spectral.invsqrtm(METRICS[self.metric].mean(x))
+        self._whitening = spectral.invsqrtm(METRICS[self.metric].mean(self._regular(x)))
 
     def _features(self, x: Tensor) -> Tensor:
-        log = spectral.logm(self._whitening @ x @ self._whitening)
+        white = self._whitening @ self._regular(x) @ self._whitening
+        log = spectral.logm((white + white.mT) / 2)  # symmetric but for rounding, which an ill-conditioned G amplifies
         return torch.cat([log.diagonal(dim1=-2, dim2=-1), edges(log)], -1)
+
+    def _regular(self, x: Tensor) -> Tensor:
+        return x if self.regularizer is None else regularize(x, *self.regularizer)[0]
+
+    def _n_features(self, n_nodes: int) -> int:
+        return n_nodes * (n_nodes + 1) // 2
+
+    def shapes(self, n_nodes: int, n_outputs: int) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor of `state`."""
+        return {**super().shapes(n_nodes, n_outputs), "_whitening": (n_nodes, n_nodes)}
 
 
 BASELINES: dict[str, type[Baseline]] = {"linear": Linear, "tangent": Tangent}
