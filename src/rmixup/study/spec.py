@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from rmixup.errors import FormatError
 from rmixup.study.presets.datasets import filled
 
-Value = bool | int | float | str
+Value = bool | int | float | str | list[int] | list[float] | list[str]
 BASELINES = ("linear", "tangent")  # linear models that stand beside all others unless switched off by name
 
 

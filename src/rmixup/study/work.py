@@ -65,30 +65,30 @@ def work(cells: Sequence[Cell], study: Study) -> Iterator[tuple[Cell, Outcome]]:
 def as_trial(data: Data, cell: Cell) -> Trial:
     """A cell in the engine's terms."""
     train, validation, test = rows(data, cell)
+    floor = _floor(cell)
+    method, backbone = dict(cell.method.options), dict(cell.backbone.options)
+    if "regularizer" in vars(METHODS[cell.method.name]()):
+        method = floor | method
     return Trial(
         train=train,
         validation=validation,
         test=test,
         method=cell.method.name,
         backbone=cell.backbone.name,
-        method_options=_with_floor(cell),
-        backbone_options=dict(cell.backbone.options),
+        method_options=method,
+        backbone_options=floor | backbone if cell.backbone.name == "tangent" else backbone,
         protocol=dict(cell.protocol),
         seed=cell.seed,
     )
 
 
-def _with_floor(cell: Cell) -> dict[str, Any]:
-    """A method's options. A floor put on the data is below what float32 keeps, so who takes logarithms puts it again.
+def _floor(cell: Cell) -> dict[str, Any]:
+    """The floor put on the data, for who takes logarithms.
 
-    Raising eigenvalues to a floor twice is the same as once.
+    It is below what float32 keeps beside large eigenvalues, so it is put again in float64; twice is the same as once.
     """
-    options = dict(cell.method.options)
-    floor = dict(cell.preparation).get("regularize")
-    takes = "regularizer" in vars(METHODS[cell.method.name]()) and "regularizer" not in options
-    if takes and isinstance(floor, str) and floor.startswith("floor"):
-        options["regularizer"] = floor
-    return options
+    given = dict(cell.preparation).get("regularize")
+    return {"regularizer": given} if isinstance(given, str) and given.startswith("floor") else {}
 
 
 def outcome(tried_for: Trial, tried: Tried | RMixupError, made: Material, keep_weights: bool) -> Outcome:
