@@ -68,7 +68,7 @@ sizes = [0.7, 0.1, 0.1]
         (BASE + "grid.train_sizes = [0.5, 1.5]", "line 3: grid.train_sizes.1: input should be less than or equal to 1"),
         (BASE + "protocol.zzz = 1", "there are: optimizer, learning_rate"),
         ('data.path = "x"\ngrid.methods = [{alpha = 1}]', "line 2: key 'name' is missing in [grid]"),
-        ('data.path = "x"\ngrid.methods = [{name = "a", b = [1]}]', "line 2: grid.methods.0.b"),
+        ('data.path = "x"\ngrid.methods = [{name = "a", b = [[1]]}]', "line 2: grid.methods.0.b"),
     ],
 )
 def test_a_wrong_spec_is_refused(text: str, said: str) -> None:

@@ -161,6 +161,61 @@ def export(
     typer.echo(json.dumps({"files": paths}) if as_json else "\n".join(paths))
 
 
+@app.command()
+def pack(
+    spec: Annotated[Path, typer.Argument(help="A spec, from `rmixup study new`.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write; it holds the networks, so guard it as the data.")],
+    out: Annotated[Path, typer.Option(help="Folder of the study; one that exists is continued.")],
+    allow: Allow = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take what is to be done to a GPU machine that has torch and NumPy only, without an installation.
+
+    Example: rmixup study pack mine.toml packed --out results; then, there, with rmixup's src folder:
+    PYTHONPATH=src python -m rmixup.train.remote packed results.jsonl; and back here: rmixup study take results
+    results.jsonl
+    """
+    from rmixup.study import remote
+    from rmixup.study.project import Settings, begin
+    from rmixup.study.spec import read_spec
+
+    checked, module = read_spec(spec), _module(DEFAULT_WORK)
+    module.check(checked)
+    study = begin(out, checked, module.identify(checked.data), Settings(device="cuda"), DEFAULT_WORK, allow=allow)
+    count = remote.pack(study, folder)
+    if as_json:
+        typer.echo(json.dumps({"cells": count, "folder": str(folder), "study": str(out)}))
+        return
+    typer.echo(
+        f"Packed {count} cells in {folder}. Run them where the GPU is: python -m rmixup.train.remote {folder} "
+        f"results.jsonl; then here: rmixup study take {out} results.jsonl"
+    )
+
+
+@app.command()
+def take(
+    folder: Folder,
+    results: Annotated[Path, typer.Argument(help="What `python -m rmixup.train.remote` wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Commit the results of packed cells to the study they are of.
+
+    Example: rmixup study take results results.jsonl
+    """
+    from rmixup.study import remote
+    from rmixup.study.project import open_study
+
+    study = open_study(folder)
+    taken = remote.take(study, results)
+    if as_json:
+        typer.echo(json.dumps(vars(taken)))
+        return
+    typer.echo(
+        f"{taken.done} cells taken, {taken.failed} failed, {taken.passed_over} passed over as already done or of "
+        f"another study. Next: rmixup report {folder}"
+    )
+
+
 def _module(name: str) -> Any:
     from importlib import import_module
 
