@@ -11,7 +11,8 @@ import re
 from typing import NamedTuple
 
 NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+) -->")
-FENCE = re.compile(r"(?P<indent> *)```(?P<language>\w*)\s*$")
+# A directive such as {literalinclude} has its file behind it.
+FENCE = re.compile(r"(?P<indent> *)```(?P<language>[^\s`]*)[^`]*$")
 HELPER = (
     "import subprocess as _subprocess; "
     "_bash = lambda text: _subprocess.run(['bash', '-euo', 'pipefail', '-c', text], check=True)"

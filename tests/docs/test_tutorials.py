@@ -71,3 +71,10 @@ def test_a_block_that_is_not_run_is_left_out_and_the_next_is_run(tmp_path: Path)
     page = "<!-- not run: there is no such command -->\n```bash\nnowhere\n```\n```bash\ntouch here\n```\n"
     assert run(page, tmp_path).returncode == 0
     assert (tmp_path / "here").exists()
+
+
+def test_a_directive_is_no_program_and_hides_none(tmp_path: Path) -> None:
+    page = "```{literalinclude} a.py\n:language: python\n```\n\n```python\nopen('here', 'w').close()\n```\n"
+    assert [block.language for block in blocks(page)] == ["{literalinclude}", "python"]
+    assert run(page, tmp_path).returncode == 0
+    assert (tmp_path / "here").exists()
