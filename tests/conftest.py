@@ -3,12 +3,11 @@
 import os
 from pathlib import Path
 
-import matplotlib as mpl
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-mpl.use("Agg")
+os.environ.setdefault("MPLBACKEND", "Agg")  # no import: the GPU machine has no matplotlib
 torch.set_num_threads(2)
 settings.register_profile(
     "ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

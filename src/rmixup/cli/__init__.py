@@ -23,6 +23,7 @@ COMMANDS = {
     "train": "rmixup.cli.train",
     "predict": "rmixup.cli.predict",
     "study": "rmixup.cli.study",
+    "report": "rmixup.cli.report",
 }
 
 # typer >= 0.20 carries its own copy of click, earlier ones use click itself: reach the class through typer.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from rmixup.report.health import GREEN, SKY, YELLOW
+from rmixup.report.names import short
 from rmixup.report.swelling import BLUE, GREY, INK, ORANGE, PURPLE, STYLE, VERMILLION
 
 if TYPE_CHECKING:
@@ -37,16 +38,15 @@ _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _SIZE = re.compile(r"([\d.]+)px")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(name: object) -> str:
-    """A name as matplotlib may draw it: one line, no formulas, no marks that turn the direction of writing.
+    """A name as matplotlib may draw it: short, on one line, nothing invisible, no formulas.
 
     >>> print(plain("a$b$" + chr(10) + chr(0x202E) + "c"))
     a\\$b\\$��c
     """
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(name)).replace("$", r"\$")
+    return short(name).replace("$", r"\$")
 
 
 def save(figure: Figure, kind: str) -> bytes:
@@ -80,7 +80,8 @@ def inline(svg: bytes, name: str, words: str) -> str:
     for attribute in ("width", "height", "version"):
         root.attrib.pop(attribute, None)
     root.attrib |= {"class": "drawn", "role": "img", "aria-label": words, "data-size": f"{width} {height}"}
-    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+    # matplotlib leaves black out, as it is what SVG fills with where nothing is said.
+    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "fill": "var(--ink)"}
     return ET.tostring(root, encoding="unicode")
 
 

@@ -39,13 +39,14 @@ def export(study: Study, out: Path, form: Format = "csv") -> list[Path]:
         "curves": curve_table(study),
     }
     out.mkdir(parents=True, exist_ok=True)
-    return [_write(table, out / f"{name}.{form}", _WRITERS[form]) for name, table in tables.items()]
+    return [write_table(table, out / f"{name}.{form}", form) for name, table in tables.items()]
 
 
-def _write(table: pd.DataFrame, path: Path, writer: Callable[[pd.DataFrame, Path], None]) -> Path:
+def write_table(table: pd.DataFrame, path: Path, form: Format = "csv") -> Path:
+    """Write one table, whole or not at all; what a spreadsheet would take for a formula is made text in a CSV."""
     temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
     try:
-        writer(table, temporary)
+        _WRITERS[form](table, temporary)
         temporary.replace(path)
     except OSError as error:
         raise StoreError(
@@ -59,6 +60,7 @@ def _write(table: pd.DataFrame, path: Path, writer: Callable[[pd.DataFrame, Path
 def _csv(table: pd.DataFrame, path: Path) -> None:
     texts = table.select_dtypes(include=["object", "string"]).columns
     safe = table.assign(**{name: table[name].map(_no_formula) for name in texts})
+    safe.columns = [_no_formula(name) for name in safe.columns]
     safe.to_csv(path, index=False, errors="backslashreplace")
 
 
