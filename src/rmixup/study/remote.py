@@ -7,7 +7,6 @@ commits what came back. May not be here: training.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def pack(study: Study, folder: Path) -> int:
     return len(waiting)
 
 
-def _write_networks(study: Study, folder: Path, waiting: list[Cell]) -> list[tuple[str, Mapping[str, Trial]]]:
+def _write_networks(study: Study, folder: Path, waiting: list[Cell]) -> list[tuple[str, dict[str, Trial]]]:
     """One file for each way the data are prepared."""
     alike: dict[tuple[int | None, str | None], list[Cell]] = {}
     for cell in waiting:

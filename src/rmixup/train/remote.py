@@ -39,7 +39,7 @@ _ROWS = ("train", "validation", "test")
 def dump_problem(path: Path, problem: Problem) -> None:
     """Write a problem: the lower triangles of its networks, labels, groups."""
     rows, columns = np.tril_indices(problem.x.shape[-1])
-    labels = {
+    labels: dict[str, Any] = {
         "codes": problem.labels.codes,
         "numbers": problem.labels.numbers,
         "groups": None if problem.groups is None else np.asarray(problem.groups).astype(str),
