@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from rmixup.errors import StoreError
+from rmixup.owner import me, token_is_dead
 
 TEMPORARY = ".tmp-"
+# Ends the name of what steps aside until its successor is in place.
+_ASIDE = ".old"
 
 
 def canonical(value: object) -> str:
@@ -78,9 +82,42 @@ def unseal(path: Path) -> dict[str, Any]:
     return dict(body)
 
 
+def beside(target: Path, suffix: str = "") -> Path:
+    """A hidden name beside a place, which says whose it is and for which place."""
+    return target.with_name(f"{TEMPORARY}{me().token}.{_mark(target)}-{uuid.uuid4().hex[:8]}{suffix}")
+
+
+def _mark(target: Path) -> str:
+    """Stands for a name, which may itself be as long as a name can be."""
+    return short_hash(target.name)[:8]
+
+
+def sweep(target: Path) -> None:
+    """Remove what writers of a place left who died; bring back what one had moved aside."""
+    for path in sorted(target.parent.glob(f"{TEMPORARY}*.{_mark(target)}-*")):
+        if not is_left_over(path):
+            continue
+        if path.suffix == _ASIDE and not target.exists():
+            path.rename(target)
+        elif path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def is_left_over(path: Path) -> bool:
+    """Whether the one who wrote a temporary is gone."""
+    token = path.name.removeprefix(TEMPORARY).partition(".")[0]
+    try:
+        return token_is_dead(token, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return False
+
+
 def write(path: Path, content: bytes) -> None:
     """Write a file in place of what was there, all or nothing."""
-    temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
+    sweep(path)
+    temporary = beside(path)
     try:
         write_new(temporary, content)
         temporary.replace(path)
@@ -102,6 +139,12 @@ def write_new(path: Path, content: bytes) -> None:
         ) from error
 
 
+def sync(path: Path) -> None:
+    """Force what another library wrote to a file to the disk."""
+    with path.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Force the entries of a folder to the disk, where the system can do that."""
     if os.name != "posix":
@@ -113,14 +156,13 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def place_folder(files: Mapping[str, bytes], target: Path, owner: str, overwrite: bool = False) -> bool:
+def place_folder(files: Mapping[str, bytes], target: Path, overwrite: bool = False) -> bool:
     """Write a folder with these files beside `target`, then rename it there.
 
     Returns False, and leaves no trace, where `target` exists already, unless `overwrite`: then it steps aside once
-    the new one is complete, and is removed last. The temporary's name holds `owner`, so that a later run can tell
-    leftovers of the dead from the work of the living.
+    the new one is complete, and is removed last (`sweep` brings it back where the writer died in between).
     """
-    temporary = target.with_name(f"{TEMPORARY}{owner}.{uuid.uuid4().hex[:8]}")
+    temporary = beside(target)
     try:
         temporary.mkdir(parents=True)
         for name, content in files.items():
@@ -141,7 +183,7 @@ def _set_aside(target: Path, wanted: bool) -> Iterator[None]:
     if not wanted or not target.exists():
         yield
         return
-    aside = target.with_name(f"{TEMPORARY}{target.name}.{uuid.uuid4().hex[:8]}.old")
+    aside = beside(target, _ASIDE)
     target.rename(aside)
     try:
         yield

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from rmixup.study import claims as module
-from rmixup.study.claims import Claims, me, token_is_dead
+from rmixup import owner as module
+from rmixup.owner import me, token_is_dead
+from rmixup.study.claims import Claims, _read
 
 STACK = "ab" * 12
 
@@ -28,7 +29,8 @@ def _claim_of(owner: dict[str, Any], claims: Claims, generation: int = 0) -> Pat
 
 def _dead_owner() -> dict[str, Any]:
     """A process of this host that has ended."""
-    code = "from rmixup.study.claims import *; import json; print(json.dumps({**asdict(me()), 'token': me().token}))"
+    code = "import json; from dataclasses import asdict; from rmixup.owner import me; "
+    code += "print(json.dumps({**asdict(me()), 'token': me().token}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout))
 
@@ -87,7 +89,7 @@ def test_a_claim_without_a_readable_owner_holds_nobody_up(tmp_path: Path) -> Non
     place = _claim_of({}, claims)
     (place / "owner.json").write_text("{torn")
     assert claims.live() == []
-    assert module._read(place) is None
+    assert _read(place) is None
     assert claims.take(STACK, [])
 
 

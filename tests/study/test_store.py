@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rmixup import files
 from rmixup.errors import DataError, StoreError
-from rmixup.study.claims import me
+from rmixup.owner import me
 from rmixup.study.files import canonical, dump_table, load_table, place_folder, seal, unseal, write
 from rmixup.study.project import Study
 from rmixup.study.results import Failure, Result
@@ -165,7 +165,7 @@ def test_left_overs_of_the_dead_are_swept_those_of_the_living_stay(study: Study)
 def test_a_refused_rename_names_the_place_and_leaves_nothing(study: Study, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises((StoreError, OSError)):
-        place_folder({"a": b""}, tmp_path / "file" / "cell", "me")
+        place_folder({"a": b""}, tmp_path / "file" / "cell")
     assert not list(tmp_path.rglob(".tmp-*"))
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmixup.errors import StoreError
+from rmixup.files import beside, sweep
 
 Arrays = dict[str, npt.NDArray[Any]]
 Build = Callable[[npt.NDArray[Any]], Arrays]
@@ -58,7 +58,9 @@ def remember(
 
 def _write(entry: Path, shape: tuple[int, ...], dtype: Any, build: Build) -> None:
     entry.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent))
+    sweep(entry)
+    unfinished = beside(entry)
+    unfinished.mkdir()
     try:
         values = np.lib.format.open_memmap(unfinished / "values.npy", mode="w+", dtype=dtype, shape=shape)
         small = build(values)

@@ -11,77 +11,15 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 
-from rmixup.study.files import TEMPORARY, place_folder, short_hash
-
-# A runner elsewhere that has not shown life for this long is taken for dead; a beat comes six times as often.
-STALE_SECONDS = 180.0
-
-
-@dataclass(frozen=True)
-class Owner:
-    """A process: the host it runs on (with its boot and its process namespace), its number, its time of birth."""
-
-    host: str
-    pid: int
-    born: str
-
-    @property
-    def token(self) -> str:
-        """The owner as part of a file name."""
-        return f"{short_hash(self.host)[:8]}-{self.pid}-{self.born}"
-
-
-def me() -> Owner:
-    """This process."""
-    return Owner(_host(), os.getpid(), _born(os.getpid()) or "0")
-
-
-@cache
-def _host() -> str:
-    """Processes are comparable only on one machine, since one boot, within one process namespace."""
-    boot, space = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
-    with contextlib.suppress(OSError):
-        return f"{socket.gethostname()} {boot.read_text().strip()[:8]} {space.readlink()}"
-    return f"{socket.gethostname()} {uuid.getnode():x}"
-
-
-def _born(pid: int) -> str | None:
-    """Clock ticks from boot to the start of a process, None where it is dead, "0" where the system does not say."""
-    if not Path("/proc/self/stat").exists():
-        return "0" if _answers(pid) else None
-    try:
-        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if state in {"Z", "X"} else rest[18]
-
-
-def _answers(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def token_is_dead(token: str, age: float, stale_after: float = STALE_SECONDS) -> bool:
-    """Whether the process named by an `Owner.token` is gone, judged by age where it cannot be asked."""
-    host, _, process = token.partition("-")
-    pid, _, born = process.partition("-")
-    if host != short_hash(_host())[:8] or os.name != "posix" or not pid.isdecimal():
-        return age > stale_after
-    return _born(int(pid)) != born
+from rmixup.owner import STALE_SECONDS, Owner, me, token_is_dead
+from rmixup.study.files import TEMPORARY, place_folder
 
 
 @dataclass(frozen=True)
@@ -114,7 +52,7 @@ class Claims:
         about = {**asdict(owner), "token": owner.token, "since": time.time(), "cells": list(cells)}
         with self._lock:
             self._mine[stack] = place  # first, so that an interrupt in the next line leaves no claim behind
-        taken = place_folder({"owner.json": json.dumps(about).encode()}, place, owner.token)
+        taken = place_folder({"owner.json": json.dumps(about).encode()}, place)
         if not taken:
             with self._lock:
                 del self._mine[stack]

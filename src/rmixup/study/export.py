@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -10,7 +9,7 @@ from typing import Literal
 import pandas as pd
 
 from rmixup.errors import RMixupError, StoreError
-from rmixup.study.files import TEMPORARY
+from rmixup.files import beside, sweep, sync
 from rmixup.study.project import Study
 from rmixup.study.tables import (
     cell_table,
@@ -44,9 +43,11 @@ def export(study: Study, out: Path, form: Format = "csv") -> list[Path]:
 
 def write_table(table: pd.DataFrame, path: Path, form: Format = "csv") -> Path:
     """Write one table, whole or not at all; what a spreadsheet would take for a formula is made text in a CSV."""
-    temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
+    sweep(path)
+    temporary = beside(path)
     try:
         _WRITERS[form](table, temporary)
+        sync(temporary)
         temporary.replace(path)
     except OSError as error:
         raise StoreError(

@@ -14,7 +14,6 @@ import math
 import os
 import re
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,13 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 from rmixup.errors import StoreError
 from rmixup.study.cells import SCHEMA, Cell
-from rmixup.study.claims import Claims, me, token_is_dead
+from rmixup.study.claims import Claims
 from rmixup.study.files import (
     TEMPORARY,
     Table,
     canonical,
     digest,
     dump_table,
+    is_left_over,
     load_table,
     place_folder,
     seal,
@@ -139,7 +139,7 @@ class Store:
         """Put a result in place, all of it or nothing; False where another runner was quicker."""
         files = _files(result, {**result.timings, "seconds": seconds}, environment)
         files[_COMMIT] = seal(_body(cell, result, files))
-        placed = place_folder(files, self.cells / cell.key, me().token)
+        placed = place_folder(files, self.cells / cell.key)
         (self.failed / f"{cell.key}.json").unlink(missing_ok=True)
         return placed
 
@@ -211,7 +211,7 @@ class Store:
         """Remove what dead runners left half written."""
         folders = [self.folder, self.cells, self.failed, self.claims.folder]
         found = [path for folder in folders if folder.is_dir() for path in folder.glob(f"{TEMPORARY}*")]
-        left = [path for path in found if _is_left_over(path)]
+        left = [path for path in found if is_left_over(path)]
         for path in left:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         return left
@@ -260,12 +260,3 @@ def _check_file(path: Path, expected: Mapping[str, Any]) -> None:
         raise StoreError(f"{path}: listed in {_COMMIT}, but missing: run `rmixup study verify`") from error
     if len(content) != expected["size"] or digest(content) != expected["sha256"]:
         raise StoreError(f"{path}: its checksum is not the one in {_COMMIT}: run `rmixup study verify`")
-
-
-def _is_left_over(path: Path) -> bool:
-    """Whether the one who wrote a temporary is gone."""
-    token = path.name.removeprefix(TEMPORARY).partition(".")[0]
-    try:
-        return token_is_dead(token, time.time() - path.stat().st_mtime)
-    except FileNotFoundError:
-        return False

@@ -23,7 +23,7 @@ from torch import Tensor
 from rmixup import __version__, models
 from rmixup.data.store import MANIFEST as NETWORKS
 from rmixup.errors import FormatError, RMixupError, StoreError
-from rmixup.files import digest, place_folder, seal, unseal
+from rmixup.files import digest, place_folder, seal, sweep, unseal
 from rmixup.models import BACKBONES
 from rmixup.train.baselines import BASELINES
 from rmixup.train.losses import Scaler
@@ -61,12 +61,13 @@ def save_model(path: str | Path, predictor: Predictor, overwrite: bool = False) 
     Predictor(linear, classification of class, networks of 5 nodes)
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 -- resolve() would replace a link by its target
+    sweep(path)
     check_place(path, overwrite)
     weights = save(_tensors(predictor.model))
     files = {WEIGHTS: weights, CARD: seal(_card(predictor, weights))}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        placed = place_folder(files, path, path.name, overwrite)
+        placed = place_folder(files, path, overwrite)
     except StoreError:
         raise
     except OSError as error:
@@ -138,6 +139,8 @@ def _name(backbone: Any) -> str:
 def load_model(path: str | Path) -> Predictor:
     """Read and verify a model that `save_model` wrote; what is wrong with it is said in one line."""
     path = Path(path)
+    if not path.exists():
+        sweep(path)
     card = _read_card(path)
     try:
         weights = _read_weights(path / WEIGHTS, card["weights"])
