@@ -1,16 +1,21 @@
 """Matrix functions by products: against eigen-decompositions, over widths, sizes and bounds."""
 
 import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from rmixup import keys
 from rmixup.errors import NotSPDError
 from rmixup.spd import product, spectral
+from rmixup.spd.door import symmetrize
 
 EXP_ERROR = {torch.float32: 3e-6, torch.float64: 1e-12}
 
@@ -166,6 +171,104 @@ def test_a_cuda_graph_takes_the_exponential_and_its_error_is_small(n, correlatio
     static.copy_(logs)
     graph.replay()
     assert relative(result, spectral.expm(logs)) < 1e-5
+
+
+class Halves(NamedTuple):
+    """What the kernel's factors are, in plain torch: two float16 numbers whose sum, unscaled, is the matrix."""
+
+    parts: Tensor
+    scale: float
+
+    def holding(self, norm: float) -> "Halves":
+        return Halves(self.parts, 2.0 ** math.floor(math.log2(2.0**14 / norm)))
+
+    def matrix(self) -> Tensor:
+        return self.parts.double().sum(0) / self.scale
+
+
+class Output(NamedTuple):
+    into: Any
+    product: float = 1.0
+    terms: Sequence[float] = ()
+    identity: float = 0.0
+    result: bool = False
+
+
+class Products:
+    """The kernel's arithmetic and its rules for memory, without a GPU."""
+
+    def __init__(self, batch: int, n: int, device: torch.device) -> None:
+        self.batch, self.n = batch, n
+
+    def halves(self) -> Halves:
+        return Halves(torch.full((2, self.batch, self.n, self.n), torch.nan, dtype=torch.float16), 1.0)
+
+    def term(self) -> Tensor:
+        return torch.full((self.batch, self.n, self.n), torch.nan)
+
+    def begin(self, L: Tensor, factor: float, shift: float, halves: Halves, term: Tensor) -> None:
+        term.copy_(factor * L + shift * torch.eye(self.n))
+        self.put(halves, term)
+
+    def product(self, X: Halves, Y: Halves, outputs: Sequence[Output], terms: Sequence[Tensor] = ()) -> None:
+        read = [t.clone() for t in terms]
+        XY = (X.matrix() @ Y.matrix()).float()
+        for out in outputs:
+            value = out.product * XY + out.identity * torch.eye(self.n)
+            for t, weight in zip(read, out.terms, strict=False):
+                value += weight * t
+            if isinstance(out.into, Halves):
+                assert out.into.parts is not X.parts
+                assert out.into.parts is not Y.parts
+                self.put(out.into, value)
+            else:
+                out.into.copy_(value)
+
+    def put(self, halves: Halves, value: Tensor) -> None:
+        scaled = value * halves.scale
+        halves.parts[0] = scaled.half()
+        halves.parts[1] = (scaled - halves.parts[0].float()).half()
+        assert halves.parts.isfinite().all(), "beyond the range of float16"
+
+
+WIDTHS = (0.5, 3.0, 5.0, 11.9, 17.0, 30.0, 70.0)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_order_of_the_fused_products_gives_the_exponential(width, relative, monkeypatch):
+    monkeypatch.setattr(product, "fused", SimpleNamespace(Products=Products, Output=Output))
+    L = _symmetric(np.linspace(0.3 - width, 0.3, 12))[None]
+    scheme, squarings = product.choose(width)
+    out = torch.empty(1, 12, 12)
+    product._expm_fused(L.float(), 0.3, scheme, squarings, out)
+    assert relative(out, spectral.expm(L)) < 1e-5
+
+
+@pytest.mark.parametrize("scheme", product.SCHEMES, ids=lambda scheme: f"width {scheme.width:g}")
+def test_factors_stay_within_the_sizes_they_are_scaled_by(scheme):
+    A = torch.diag(torch.linspace(-product.ROOM, product.ROOM, 401, dtype=torch.float64))
+    Q = [A, A @ A]
+    factors = [*Q, Q[1] + scheme.first * A]
+    Q.append(Q[1] @ factors[-1])
+    for pair in scheme.pairs:
+        factors += [Q[-1] + sum(c * q for c, q in zip(one, Q, strict=False)) for one in pair]
+        Q.append(factors[-2] @ factors[-1])
+    largest = [float(torch.linalg.matrix_norm(factor, 2)) for factor in factors]
+    np.testing.assert_allclose(product._sizes(scheme), largest, rtol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [5, 64, 65, 100, 130, 360])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_fused_kernel_is_near_the_exponential(n, width, relative):
+    assert product.fused is not None
+    chance = keys.generator(0, "fused", n)
+    V = torch.linalg.qr(torch.from_numpy(chance.normal(size=(3, n, n)))).Q
+    w = torch.from_numpy(chance.uniform(0.3 - width, 0.3, size=(3, n, 1)))
+    L = symmetrize((V * w.mT) @ V.mT)
+    ours = product.expm(L.float().cuda(), (0.3 - width, 0.3))
+    assert torch.equal(ours, ours.mT)
+    assert relative(ours.cpu(), spectral.expm(L)) < 1e-5
 
 
 @pytest.mark.gpu

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,6 +26,11 @@ from torch import Tensor
 from rmixup.errors import NotSPDError
 from rmixup.spd import spectral
 from rmixup.spd.door import LISTED, listed, where
+
+try:
+    from rmixup.spd import product_triton as fused
+except ImportError:  # Triton comes with torch's builds for NVIDIA's GPUs; batched products serve without it
+    fused = None  # type: ignore[assignment]
 
 Bounds = tuple[float, float]
 Coefficients = np.ndarray[Any, np.dtype[np.float64]]
@@ -113,12 +119,14 @@ SCHEMES = (
 )
 # In float32: the largest error of the polynomial, squarings included, relative to the exponential of the upper bound.
 TOLERANCE = 5e-7
+# A spectrum may reach beyond [-1, 1] by this much (bounds that miss a little) before a GPU's halves run over.
+ROOM = 1.1
 # In float64 a Chebyshev series takes the place of the schemes: rounding in their steps would show.
 SERIES_WIDTH = 6.0
 SERIES_ERROR = 1e-16
 
 # On a CPU, batches go through in groups whose buffers stay in the cache; on a GPU in groups that fit its memory.
-GROUP_BYTES = {"cpu": 2**21, "cuda": 2**30}
+GROUP_BYTES = {"cpu": 2**21, "cuda": 2**28}
 # From this size a CPU computes only the lower block triangle of a symmetric product, in so many block columns.
 BLOCKS_FROM = 140
 BLOCKS = 3
@@ -208,6 +216,9 @@ def _squarings(width: float, one: float) -> int:
 def _expm_group(L: Tensor, top: Tensor | float, polynomial: Scheme | Series, squarings: int, out: Tensor) -> None:
     """exp(L) = (exp(top/2^s) p((L - top)/2^s))^(2^s), written into `out`."""
     scale = 2.0 / (polynomial.width * 2**squarings)
+    if isinstance(polynomial, Scheme) and not isinstance(top, Tensor) and L.is_cuda and fused is not None:
+        _expm_fused(L, top, polynomial, squarings, out)
+        return
     A = torch.mul(L, scale)
     A.diagonal(dim1=-2, dim2=-1).add_(1.0 - top * scale)
     P = _evaluate(A, polynomial, out) if isinstance(polynomial, Scheme) else _chebyshev(A, polynomial.coefficients)
@@ -237,6 +248,54 @@ def _evaluate(A: Tensor, scheme: Scheme, out: Tensor) -> Tensor:
         out.add_(q, alpha=e)
     out.diagonal(dim1=-2, dim2=-1).add_(identity)
     return symmetric_product(left, right, out=out, alpha=last, beta=1.0)
+
+
+def _expm_fused(L: Tensor, top: float, scheme: Scheme, squarings: int, out: Tensor) -> None:
+    """The same on a GPU: each product with the sums that follow it in one kernel.
+
+    Memory is taken over as soon as nobody reads it: that of A and Q2 by later factors, that of Q3 by the last sum.
+    """
+    on, Output, sizes = fused.Products(len(L), L.shape[-1], L.device), fused.Output, _sizes(scheme)
+    scale, factor = 2.0 / (scheme.width * 2**squarings), math.exp(top)
+    identity, *ends, last = scheme.ends
+    (l1, r1), *more = scheme.pairs
+    room, (a, q2, end) = [on.halves() for _ in range(4)], [on.term() for _ in range(3)]
+    A, Q2, right, left, spare = (room[k].holding(size) for k, size in zip((0, 1, 2, 0, 3), sizes, strict=False))
+    on.begin(L.contiguous(), scale, 1.0 - top * scale, A, a)
+    on.product(A, A, [Output(Q2), Output(right, 1.0, [scheme.first]), Output(q2)], [a])
+    sums = [Output(left, 1.0, l1), Output(spare, 1.0, r1)]
+    if more:
+        (l2, r2), q3 = more[0], end
+        on.product(Q2, right, [*sums, Output(q3)], [a, q2])
+        tail = Output(end, ends[3], ends[:3], identity)
+        left2, right2 = room[1].holding(sizes[5]), room[2].holding(sizes[6])
+        on.product(left, spare, [Output(left2, 1.0, l2), Output(right2, 1.0, r2), tail], [a, q2, q3])
+        left, spare, free = left2, right2, [room[0], room[3]]
+    else:
+        on.product(Q2, right, [*sums, Output(end, ends[2], ends[:2], identity)], [a, q2])
+        free = [room[1], room[2]]
+    if squarings == 0:
+        on.product(left, spare, [Output(out, factor * last, [factor], result=True)], [end])
+        return
+    P, other = (one.holding(1.0) for one in free)  # exponentials of numbers below zero
+    on.product(left, spare, [Output(P, last, [1.0])], [end])
+    for _ in range(squarings - 1):
+        on.product(P, P, [Output(other)])
+        P, other = other, P
+    on.product(P, P, [Output(out, factor, result=True)])
+
+
+@cache
+def _sizes(scheme: Scheme) -> list[float]:
+    """The largest norms of A, Q2, the right factor of Q3 and both factors of each later product."""
+    A = np.linspace(-ROOM, ROOM, 1001)
+    Q = [A, A * A]
+    factors = [A, Q[1], Q[1] + scheme.first * A]
+    Q.append(Q[1] * factors[-1])
+    for pair in scheme.pairs:
+        factors += [Q[-1] + sum(c * q for c, q in zip(one, Q, strict=False)) for one in pair]
+        Q.append(factors[-2] * factors[-1])
+    return [float(np.abs(factor).max()) for factor in factors]
 
 
 def _combine(Q: list[Tensor], coefficients: tuple[float, ...], out: Tensor) -> None:
