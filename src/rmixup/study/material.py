@@ -56,27 +56,38 @@ def loaded(data: Data) -> Networks:
     return _loaded(data.model_dump_json())
 
 
-@lru_cache(maxsize=1)
+def opened(data: Data) -> Networks:
+    """The same, labelled or not: for what only measures networks."""
+    # Of what is computed later reading does not depend, so two specs of one source read it once.
+    later = {"nodes": None, "frames": None, "kind": "correlation", "regularize": None}
+    return _opened(data.model_copy(update=later).model_dump_json())
+
+
 def _loaded(text: str) -> Networks:
     data = Data.model_validate_json(text)
-    options = dict(data.options)
-    after = {name: options.pop(name) for name in _AFTER_READING if name in options}
-    ds = _read(data, options, after)
-    if "least_frames" in after:
-        ds = _long_enough(ds, int(after["least_frames"]))
+    ds = opened(data)
     if ds.y is None:
         raise DataError(f"{data.path}: no labels; name what is to be predicted as `target` in [data]")
     return ds
 
 
+@lru_cache(maxsize=1)
+def _opened(text: str) -> Networks:
+    data = Data.model_validate_json(text)
+    options = dict(data.options)
+    after = {name: options.pop(name) for name in _AFTER_READING if name in options}
+    ds = _read(data, options, after)
+    return _long_enough(ds, after["least_frames"]) if "least_frames" in after else ds
+
+
 def _read(data: Data, options: dict[str, Any], after: dict[str, Any]) -> Networks:
     if data.path is None:
-        return simulated(str(data.preset), options)
+        return _labelled(simulated(str(data.preset), options), data, after)
     folder = Path(data.path)
     if folder.name == MANIFEST or (folder / MANIFEST).is_file():
         return _labelled(load(folder, groups=data.groups), data, after)
     path, options = place(data.preset, folder, options)
-    reading = {name: after[name] for name in ("task", "drop_unlabelled") if name in after}
+    reading = {name: after[name] for name in ("task", "drop_unlabelled", "constant") if name in after}
     return load(path, data.target, data.groups, data.layout, **options, **reading)
 
 
@@ -88,17 +99,20 @@ def _labelled(ds: Networks, data: Data, after: Mapping[str, Any]) -> Networks:
     return ds.with_target(data.target, task=after.get("task"), missing=missing)
 
 
-def _long_enough(ds: Networks, least: int) -> Networks:
+def _long_enough(ds: Networks, least: Any) -> Networks:
     """Leave out people with shorter series, and record whom."""
+    if not isinstance(least, int):
+        raise DataError(f"least_frames: expected a whole number of frames, got {least!r}")
     if ds.frames is None:
         raise DataError("least_frames needs series, or the number of frames of each network")
     keep = ds.frames >= least
     return ds[keep]._with_step("drop_subjects", short=ds.subjects[~keep].tolist())
 
 
-def identity(data: Data) -> str:
+def identity(data: Data, anew: bool = True) -> str:
     """SHA-256 of what was loaded and of the options that say how it is used; read anew, for files may change."""
-    forget()
+    if anew:
+        forget()
     ds = loaded(data)
     told = canonical({"content": ds.content_hash(), "options": _uses(data)})
     return hashlib.sha256(told.encode()).hexdigest()
@@ -111,7 +125,7 @@ def _uses(data: Data) -> dict[str, Any]:
 
 def forget() -> None:
     """Drop everything that is kept."""
-    for kept in (_loaded, _chosen, _material, _splits):
+    for kept in (_opened, _chosen, _material, _splits):
         kept.cache_clear()
 
 

@@ -23,9 +23,9 @@ from rmixup.train.protocol import Protocol
 from rmixup.train.trial import Trial, Tried
 
 
-def identify(data: Data) -> DataIdentity:
-    """The identity of the data a spec names; reads it anew."""
-    sha256 = identity(data)
+def identify(data: Data, anew: bool = True) -> DataIdentity:
+    """The identity of the data a spec names; reads it anew, unless it was read just now."""
+    sha256 = identity(data, anew)
     ds = loaded(data)
     groups = 0 if ds.groups is None else len(set(ds.groups.tolist()))
     return DataIdentity(sha256, len(ds), groups)

@@ -94,6 +94,16 @@ DATASETS: dict[str, DataSet] = {
         {"target": "cancer_type", "regularize": "shrink=0.05", "options": {**_TCGA, "per_network": 14}},
         **_TCGA_FILES,  # type: ignore[arg-type]
     ),
+    "simulated": DataSet(
+        "SIMULATED, 200 people of 40 nodes at 4 sites, two classes that differ; to see how things work",
+        {},
+        simulated={"n_subjects": 200, "n_nodes": 40, "n_frames": 120, "n_sites": 4, "seed": 0},
+    ),
+    "simulated-score": DataSet(
+        "SIMULATED, the same size with a score to predict (regression)",
+        {},
+        simulated={"n_subjects": 200, "n_nodes": 40, "n_frames": 120, "n_sites": 4, "task": "regression", "seed": 0},
+    ),
     "simulated-abcd-sex": DataSet(
         "SIMULATED, of the size of ABCD (7901 people, 360 nodes, 22 sites); it says nothing of ABCD; about 30 GB of "
         "memory, less with options.n_subjects",
