@@ -23,6 +23,7 @@ COMMANDS = {
     "train": "rmixup.cli.train",
     "predict": "rmixup.cli.predict",
     "study": "rmixup.cli.study",
+    "paper": "rmixup.cli.paper",
     "report": "rmixup.cli.report",
 }
 
