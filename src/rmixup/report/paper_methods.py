@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmixup.report.paper_style import BACKBONES, PUBLISHED, called, colour, head, measured, rows, styled, unit_of
 from rmixup.report.swelling import GREY, INK
+from rmixup.study.presets.findings import LINEAR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,14 +25,14 @@ def draw_methods(findings: Findings) -> Figure:
 
     table = findings.tables[findings.name]
     splits, comparisons = findings.tables["splits"], findings.tables["comparisons"]
-    backbones, scores = list(dict.fromkeys(table["backbone"])), list(dict.fromkeys(splits["score"]))
+    backbones, scores = list(dict.fromkeys(splits["backbone"])), list(dict.fromkeys(splits["score"]))
     panels = len(scores) + 1
     height = 0.95 + 0.27 * table["method"].nunique()
     figure = Figure(figsize=(1.4 + 3.4 * panels, height * len(backbones) + 0.3), layout="constrained")
     grid = figure.subplots(len(backbones), panels, squeeze=False)
     letters = iter(_LETTERS)
     for line, backbone in zip(grid, backbones, strict=True):
-        own = table[table["backbone"] == backbone]
+        own = table[table["backbone"].isin([backbone, LINEAR])]
         for axes, score in zip(line, scores, strict=False):
             part = splits[(splits["backbone"] == backbone) & (splits["score"] == score)]
             _draw_scores(axes, own, part, score)

@@ -27,7 +27,7 @@ METHODS: dict[str, tuple[str, str, Any]] = {
     "gmixup": ("G-Mixup", GREY, "-"),
     "cmixup": ("C-Mixup", ORANGE, "-"),
     "rmixup": ("R-Mixup", BLUE, "-"),
-    "linear": ("linear (ridge)", PURPLE, (0, (5, 2))),
+    "linear": ("linear", PURPLE, (0, (5, 2))),
     "tangent": ("tangent space", GREEN, (0, (2, 1.5))),
 }
 BACKBONES = {"transformer": "Transformer", "gcn": "GCN", "gin": "GIN"}

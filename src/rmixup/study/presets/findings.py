@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+# What stands in place of a backbone for the linear baselines, which are the same beside each.
+LINEAR = "linear model"
+
 
 @dataclass(frozen=True)
 class Findings:

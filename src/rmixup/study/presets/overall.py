@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmixup.study.presets.findings import Findings
+from rmixup.study.presets.findings import LINEAR, Findings
 from rmixup.study.presets.published import PUBLISHED, data_set
 from rmixup.study.presets.training import (
     METHOD,
@@ -53,8 +53,9 @@ def found_in(name: str, study: Study) -> Findings:
 
     outcome = Outcome(study)
     whose = data_set(study.spec.data)
+    rows = [_with_published(row, outcome, whose) for row in mean_table(outcome, ["backbone"])]
     tables = {
-        name: pd.DataFrame([_with_published(row, outcome, whose) for row in mean_table(outcome, ["backbone"])]),
+        name: pd.DataFrame(list({(row["backbone"], row["method"]): row for row in rows}.values())),
         "comparisons": compared(outcome),
         "splits": split_table(outcome),
     }
@@ -64,7 +65,8 @@ def found_in(name: str, study: Study) -> Findings:
 
 def _with_published(row: Row, outcome: Outcome, whose: str | None) -> Row:
     """Means and deviations of a row, each beside its published figure where the data are the paper's."""
-    full: Row = {"backbone": row["backbone"], "method": row["method"]}
+    model = LINEAR if row["method"] in BASELINES else row["backbone"]
+    full: Row = {"backbone": model, "method": row["method"]}
     for score in outcome.scores:
         name = column(score)
         full |= {name: row[name], f"{name}_sd": row[f"{name}_sd"]}
