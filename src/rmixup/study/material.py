@@ -85,7 +85,7 @@ def _read(data: Data, options: dict[str, Any], after: dict[str, Any]) -> Network
         return _labelled(simulated(str(data.preset), options), data, after)
     folder = Path(data.path)
     if folder.name == MANIFEST or (folder / MANIFEST).is_file():
-        return _labelled(load(folder, groups=data.groups), data, after)
+        return _labelled(load(folder, groups=data.groups, verify=True), data, after)
     path, options = place(data.preset, folder, options)
     reading = {name: after[name] for name in ("task", "drop_unlabelled", "constant") if name in after}
     return load(path, data.target, data.groups, data.layout, **options, **reading)

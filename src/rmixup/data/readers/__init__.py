@@ -41,6 +41,8 @@ def load(
     target: str | Sequence[str] | None = None,
     groups: str | None = None,
     layout: str = "auto",
+    *,
+    verify: bool = False,
     **options: Any,
 ) -> Networks:
     """Read any supported file or folder into memory (a folder that rmixup wrote is mapped, not read).
@@ -54,6 +56,8 @@ def load(
         Columns of the table that goes with the data: what is to be predicted, and the site.
     layout : str
         A name in `READERS`, or "auto": the first that recognises the path.
+    verify : bool
+        Of a folder that rmixup wrote, compare also the arrays with their checksums, as all commands do; reads all.
     **options
         What `rmixup import --help` lists, with underscores: `labels="participants.csv"`, `kind="correlation"`,
         `regularize="shrink=0.05"`, `drop_subjects=["sub-07"]`, …
@@ -66,7 +70,7 @@ def load(
     """
     path = existing(Path(path))
     if path.name == store.MANIFEST or (path / store.MANIFEST).is_file():
-        return _open(path if path.is_dir() else path.parent, target, groups, options)
+        return _open(path if path.is_dir() else path.parent, target, groups, verify, options)
     found, settings = find(path, layout, {"target": target, "groups": groups, **options})
     return assemble(found, settings, Memory())
 
@@ -125,10 +129,12 @@ def recognise(path: Path) -> str:
     raise FormatError(f"{path}: no known layout (found: {there or 'nothing'}); the layouts are {known}")
 
 
-def _open(folder: Path, target: str | Sequence[str] | None, groups: str | None, options: dict[str, Any]) -> Networks:
+def _open(
+    folder: Path, target: str | Sequence[str] | None, groups: str | None, verify: bool, options: dict[str, Any]
+) -> Networks:
     if options:
         raise DataError(f"{folder}: {shown(sorted(options))} are for sources; import again to change what was done")
-    ds = store.open_folder(folder)
+    ds = store.open_folder(folder, verify=verify)
     if groups is not None and ds.table is not None:
         ds = ds.join(ds.table, groups=groups)
     return ds if target is None or target == ds.target else ds.with_target(target)
