@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import shutil
 import time
 from pathlib import Path
@@ -82,35 +81,6 @@ def test_a_commit_ends_a_failure(study: Study) -> None:
     study.store.commit(cell, RESULT, 1.0, {})
     assert study.store.failures() == {}
     assert not study.store.has_failed(cell.key)
-
-
-def _artefacts(study: Study) -> list[Path]:
-    return sorted(path for path in study.store.cells.rglob("*") if path.is_file()) + sorted(
-        study.store.failed.iterdir()
-    )
-
-
-def test_every_artefact_bit_flipped_or_truncated_anywhere_is_found(study: Study) -> None:
-    """All files of a cell and of a failure, 12 places each, all of one run together."""
-    study.store.commit(study.cells[0], RESULT, 1.0, {"host": "h"})
-    study.store.fail(study.cells[1], Failure("exception", "x"))
-    rng = random.Random(0)
-    paths = _artefacts(study)
-    assert len(paths) == 7
-    for path in paths:
-        intact = path.read_bytes()
-        for place in [*rng.sample(range(len(intact)), 12), 0, len(intact) - 1]:
-            flipped = bytearray(intact)
-            flipped[place] ^= 1 << rng.randrange(8)
-            for bad in (bytes(flipped), intact[:place]):
-                path.write_bytes(bad)
-                (damage,) = study.store.verify()
-                assert damage.key in str(path)
-                assert damage.moved_to.exists()
-                target = study.store.cells / damage.key if path.parent.parent == study.store.cells else path
-                damage.moved_to.rename(target)
-        path.write_bytes(intact)
-    assert study.store.verify() == []
 
 
 def test_a_missing_file_or_a_cell_under_a_false_name_is_damage(study: Study) -> None:
