@@ -13,7 +13,7 @@ help: ## list these targets
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: .venv/installed ## a first look: what a geodesic does to a network (writes demo/)
+demo: .venv/installed ## a small whole study on simulated people, two minutes (writes demo/report.html)
 	$(BIN)/rmixup demo --out demo
 
 test: .venv/installed lint types ## every check: style, types, import layers, tests and doctests

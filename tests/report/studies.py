@@ -49,7 +49,7 @@ def make(
     train_sizes: str = "[1.0]",
     repeats: int = 5,
     regression: bool = False,
-    classes: tuple[str, str] = ("control", "patient"),
+    classes: tuple[str, ...] = ("control", "patient"),
     sites: tuple[str, ...] = ("NYU", "UCLA", "Leuven"),
     skill: dict[str, float] | None = None,
     fail: str = "",
@@ -68,7 +68,7 @@ def make(
     return study
 
 
-def _result(cell: Cell, skills: dict[str, float], regression: bool, classes: tuple[str, str], sites: Any) -> Result:
+def _result(cell: Cell, skills: dict[str, float], regression: bool, classes: tuple[str, ...], sites: Any) -> Result:
     name = cell.backbone.name if cell.is_baseline else cell.method.name
     skill = skills[name] * (0.4 + 0.6 * cell.train_size)
     n = 60
@@ -84,10 +84,24 @@ def _result(cell: Cell, skills: dict[str, float], regression: bool, classes: tup
         predicted = truth + own.normal(size=n) * 10 / skill
         scores = {"mse": float(((predicted - truth) ** 2).mean())}
         return Result(scores, {**who, "truth": truth, "predicted": predicted}, sizes, curves)
+    if len(classes) > 2:
+        return _many(own, skill, classes=classes, who=who, sizes=sizes, curves=curves)
     p = 1 / (1 + np.exp(-logit))
     scores = {"auroc": float((p[y == 1][:, None] > p[y == 0]).mean()), "accuracy": float(((p > 0.5) == y).mean())}
     columns = {"truth": [classes[k] for k in y], f"p_{classes[0]}": 1 - p, f"p_{classes[1]}": p}
     return Result(scores, {**who, **columns}, sizes, curves)
+
+
+def _many(own: Any, skill: float, *, classes: Any, who: Any, sizes: Any, curves: Any) -> Result:
+    """More than two classes: probabilities, and what is right more often than not."""
+    n = len(who["subject"])
+    truth = own.integers(0, len(classes), n)
+    logits = own.normal(size=(n, len(classes))) + 2 * skill * np.eye(len(classes))[truth]
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    hits = p.argmax(1) == truth
+    columns = {f"p_{name}": p[:, k] for k, name in enumerate(classes)}
+    scores = {"accuracy": float(hits.mean()), "macro_recall": float(hits.mean()), "macro_precision": float(hits.mean())}
+    return Result(scores, {**who, "truth": [classes[k] for k in truth], **columns}, sizes, curves)
 
 
 def _curves(own: np.random.Generator) -> dict[str, list[float]]:

@@ -12,18 +12,26 @@ import typer
 def command(
     folder: Annotated[Path, typer.Argument(help="A study's folder.")],
     out: Annotated[Path | None, typer.Option(help="Folder to write to; FOLDER/report by default.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: report, files.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object: answer, kind, report, files.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Write what a study shows as one page that needs no network, with its figures and tables beside it.
 
     Example: rmixup report results --out results-report
     """
-    from rmixup.report.html import write_report
+    from rmixup.cli.bars import of_figures
+    from rmixup.report.html import tell, write
     from rmixup.study.project import open_study
 
     study = open_study(folder)
-    written = write_report(study, out or folder / "report")
+    with of_figures(quiet) as drawing:
+        told = tell(study)
+        written = write(told, out or folder / "report", drawing)
     if as_json:
-        typer.echo(json.dumps({"report": str(written[0]), "files": [str(path) for path in written]}))
-    else:
-        typer.echo(f"Wrote {written[0]}, with {len(written) - 1} figures and tables beside it. Open it in a browser.")
+        answer = {"answer": told.answer.sentence, "kind": told.answer.kind}
+        typer.echo(json.dumps({**answer, "report": str(written[0]), "files": [str(path) for path in written]}))
+    elif not quiet:
+        typer.echo("\n\n".join([told.answer.sentence, *told.answer.beside]))
+        typer.echo(f"\nWrote {written[0]} and {len(written) - 1} figures and tables. Next: open it in a browser.")

@@ -13,12 +13,15 @@ import numpy as np
 
 from rmixup.report.names import short
 from rmixup.report.numbers import amount, listed, number, p_value, score
-from rmixup.study.spec import BASELINES
 from rmixup.study.statistics import ALPHA, Comparison, measure
 from rmixup.study.tables import Row, Setting
 
 Kind = Literal["gain", "loss", "none", "open"]
 _NAMED = 3
+# With fewer splits there is no answer; with fewer than the second number it is given with a warning.
+FEWEST, FEW = 3, 5
+# Differences whose mean is so many of their deviations are equal but for rounding.
+_CONSTANT = 1e6
 _LINEAR = {"linear": "A linear model of the edges", "tangent": "A linear model in tangent space"}
 
 
@@ -44,14 +47,17 @@ def answer(settings: Sequence[Setting], missing: int = 0, total: int = 0) -> Ans
         return Answer("open", "No answer yet: no cell of this study has a result.", beside)
     first = settings[0]
     kind, sentence = _judge(first)
+    splits = len(first.rows[0].values)
+    few = [f"These are {splits} splits only: take ten or more before you believe it."]
     linear = [words for setting in settings[:1] if (words := _baseline(setting))]
     others = _others(settings[1:])
-    return Answer(kind, sentence, [*linear, *others, *beside])
+    warned = few if kind != "open" and splits < FEW else []
+    return Answer(kind, sentence, [*warned, *linear, *others, *beside])
 
 
 def augmented(setting: Setting) -> list[Comparison]:
     """The comparisons of augmentation methods, without those of linear baselines."""
-    return [one for one in setting.comparisons if one.method not in BASELINES]
+    return [one for one in setting.comparisons if one.method not in setting.baselines]
 
 
 def place(setting: Setting) -> str:
@@ -67,16 +73,22 @@ def place(setting: Setting) -> str:
 
 def _judge(setting: Setting) -> tuple[Kind, str]:
     compared = augmented(setting)
-    defined = [one for one in compared if np.isfinite(one.p_holm)]
+    defined = [one for one in compared if _is_defined(one)]
     gains = [one for one in defined if one.p_holm <= ALPHA and one.gain > 0]
     losses = [one for one in defined if one.p_holm <= ALPHA and one.gain < 0]
     if not compared:
         return "open", "This study compares no augmentation with a model trained without one."
     if not defined:
-        return "open", "No answer yet: no method has scores on two splits or more beside its reference."
+        return "open", f"No answer yet: no method has scores on {FEWEST} splits or more beside its reference."
     if gains:
         return "gain", _gained(setting, gains, len(compared))
     return ("loss" if losses else "none"), _no_gain(setting, defined, losses, len(compared))
+
+
+def _is_defined(one: Comparison) -> bool:
+    """Whether a comparison can be judged: equal differences on a few splits are a coincidence, not certainty."""
+    varied = one.gain == 0 or abs(one.effect) < _CONSTANT
+    return bool(one.splits >= FEWEST and np.isfinite(one.p_holm) and varied)
 
 
 def _gained(setting: Setting, gains: list[Comparison], compared: int) -> str:
@@ -122,17 +134,17 @@ def _equals(p: float) -> str:
 def _baseline(setting: Setting) -> str:
     """Whether a linear model did better than every network model, split by split."""
     measured = measure(setting.score)
-    linear = _best([row for row in setting.rows if row.method in BASELINES], measured.sign)
-    network = _best([row for row in setting.rows if row.method not in BASELINES], measured.sign)
+    linear = _best([row for row in setting.rows if row.baseline], measured.sign)
+    network = _best([row for row in setting.rows if not row.baseline], measured.sign)
     if linear is None or network is None:
         return ""
     ahead = measured.sign * (linear.values - network.values)
     means = f"mean {score(linear.mean, measured)} against {score(network.mean, measured)} of {short(network.method)}"
-    name = f"{_LINEAR[linear.method]} ({linear.method})"
+    name = f"{_LINEAR[linear.method.partition(' ')[0]]}, “{linear.method}”,"
     if ahead.mean() > 0:
         won = f"on {int((ahead > 0).sum())} of {len(ahead)} splits"
         return f"{name} did better than the best network model {won} ({means})."
-    return f"{name}, the better of the linear baselines, did not do better than the best network model ({means})."
+    return f"{name} is the best of the linear baselines and did not do better than the best network model ({means})."
 
 
 def _best(rows: list[Row], sign: int) -> Row | None:
@@ -152,6 +164,6 @@ def _others(settings: Sequence[Setting]) -> list[str]:
 
 def _elsewhere(setting: Setting) -> str:
     """One other setting, where anything came out."""
-    shown = [one for one in augmented(setting) if np.isfinite(one.p_holm) and one.p_holm <= ALPHA]
+    shown = [one for one in augmented(setting) if _is_defined(one) and one.p_holm <= ALPHA]
     said = [f"{short(one.method)} {number(one.gain, sign=True)} {one.measure.unit}".rstrip() for one in shown]
     return f"{place(setting)}: {listed(said)} (p ≤ {ALPHA:g} after Holm)." if said else ""

@@ -17,7 +17,7 @@ from rmixup.report.numbers import NONE, number, p_value, score
 from rmixup.report.predictions import SiteScores
 from rmixup.study.project import Study
 from rmixup.study.statistics import Comparison, measure
-from rmixup.study.tables import Row, Setting
+from rmixup.study.tables import Row, Setting, labels
 
 VERSION = __version__
 PRINCIPAL = 3
@@ -26,10 +26,11 @@ _FAILURES = 50
 _SITES = 100
 
 HOW_COMPARED = (
-    "Every method was trained and tested on the same splits. Gains are means of paired differences; p values are of "
-    "the corrected resampled t test of Nadeau and Bengio, adjusted by Holm over the methods of a table (not over "
-    "tables). “Excluded” is the one-sided 95 % bound: a larger gain, or a larger loss, can be excluded. Intervals are "
-    "bootstrap intervals of the mean over splits."
+    "Every method was trained and tested on the same splits. “linear” and “tangent” (“tangent (baseline)” beside the "
+    "augmentation of that name) are linear models of the edges and in tangent space, without augmentation. Gains are "
+    "means of paired differences; p values are of the corrected resampled t test of Nadeau and Bengio, adjusted by "
+    "Holm over the methods of a table (not over tables). “Excluded” is the one-sided 95 % bound: a larger gain, or a "
+    "larger loss, can be excluded. Intervals are bootstrap intervals of the mean over splits."
 )
 HOW_SPLITS = (
     "A dot is one split; a grey line joins what was measured on the same split. In the panels of gains, the pale bar "
@@ -53,7 +54,8 @@ HOW_SITES = {
 HOW_MADE = (
     "Two networks of the data, chosen at random (of different classes where there are classes), and what lies halfway "
     "between them: along a straight line, as ordinary mixup goes, and along the log-Euclidean geodesic, as R-Mixup "
-    "goes. Straight lines swell: the determinant rises above both ends. Geodesics shrink the diagonal."
+    "goes. Along straight lines the determinant swells, often above both ends; along geodesics it does not, but the "
+    "diagonal shrinks."
 )
 
 _PAPER = (
@@ -180,7 +182,7 @@ def _told(one: Finding) -> list[str]:
 
 def states(cells: pd.DataFrame) -> Table:
     """How many cells are done, failed or missing, method by method."""
-    label = cells["method"].where(~cells["baseline"], cells["backbone"])
+    label = labels(cells)
     counts = pd.crosstab(label, cells["state"]).reindex(index=list(dict.fromkeys(label)))
     kinds = ["done", "failed", "missing"]
     rows = [

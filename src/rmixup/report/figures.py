@@ -17,7 +17,6 @@ from rmixup.report.inline import plain
 from rmixup.report.numbers import number
 from rmixup.report.predictions import Calibration, Floats, Predicted, SiteScores
 from rmixup.report.swelling import BLUE, GREY, INK, ORANGE, PURPLE, STYLE, VERMILLION
-from rmixup.study.spec import BASELINES
 from rmixup.study.statistics import measure
 from rmixup.study.tables import Row, Setting
 
@@ -29,10 +28,11 @@ P = ParamSpec("P")
 WIDTH = 4.0  # inches
 _SITES = 24
 _POINTS = 600  # more than so many are drawn as pixels
-LOSSES = {
-    "train_loss": ("training", BLUE),
-    "validation_loss": ("validation", ORANGE),
-    "test_loss": ("test", VERMILLION),
+# Curve -> label, colour, dash.
+LOSSES: dict[str, tuple[str, str, Any]] = {
+    "train_loss": ("training", BLUE, "-"),
+    "validation_loss": ("validation", ORANGE, (0, (4, 2))),
+    "test_loss": ("test", VERMILLION, "-"),
 }
 DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1, 2)))
 
@@ -115,7 +115,7 @@ def _colour(method: str, setting: Setting) -> str:
     """Reference, linear baseline, or augmentation."""
     if method == setting.reference:
         return GREY
-    return PURPLE if method in BASELINES else BLUE
+    return PURPLE if method in setting.baselines else BLUE
 
 
 @styled
@@ -157,16 +157,19 @@ def curves(method: str, found: Mapping[str, Floats], top: float | None = None) -
     found : curve -> (R, E), one row a run, NaN after its last epoch; those of `LOSSES` are drawn.
     top : upper end of the axis, so that methods can be compared.
     """
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = panel(2.7)
     known = {name: how for name, how in LOSSES.items() if name in found}
-    others = {name: (name, GREY) for name in found if "loss" in name and name not in LOSSES}
-    for name, (label, colour) in {**known, **others}.items():
+    others = {name: (name, GREY, "-") for name in found if "loss" in name and name not in LOSSES}
+    for name, (label, colour, dash) in {**known, **others}.items():
         values = found[name]
         epochs = np.arange(1, values.shape[1] + 1)
         low, high = np.nanquantile(values, [0.1, 0.9], axis=0)
         axes.fill_between(epochs, low, high, color=colour, alpha=0.15, lw=0)
-        axes.plot(epochs, np.nanmean(values, axis=0), color=colour, lw=1.6, label=plain(label))
+        axes.plot(epochs, np.nanmean(values, axis=0), color=colour, ls=dash, lw=1.6, label=plain(label))
     axes.set(xlabel="epoch", ylabel="loss", ylim=(0, top))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(plain(method), loc="left", fontsize=10, fontweight="bold")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
@@ -207,7 +210,7 @@ def regression(method: str, parts: Sequence[Predicted]) -> Figure:
 
 
 @styled
-def sites(found: SiteScores, reference: str) -> Figure:
+def sites(found: SiteScores, setting: Setting) -> Figure:
     """Scores at each site: the reference, the other methods, and the linear baselines."""
     shown = found.sites[:_SITES]
     figure, axes = panel(1.2 + 0.22 * len(shown))
@@ -215,14 +218,15 @@ def sites(found: SiteScores, reference: str) -> Figure:
     styles = {"augmented": (BLUE, "o"), "linear baseline": (PURPLE, "D"), "reference": (INK, "|")}
     told = set()
     for method, values in found.values.items():
-        kind = "reference" if method == reference else "linear baseline" if method in BASELINES else "augmented"
+        linear, reference = method in setting.baselines, method == setting.reference
+        kind = "reference" if reference else "linear baseline" if linear else "augmented"
         colour, mark = styles[kind]
-        big = kind == "reference"
-        label = None if kind in told else plain(reference) if big else kind
+        label = None if kind in told else plain(method) if reference else kind
         told.add(kind)
         axes.plot(
-            factor * values[: len(shown)], range(len(shown)), mark, color=colour, ms=11 if big else 4.5, label=label,
-            mew=2.2 if big else 0, alpha=1 if big else 0.7, zorder=3 if big else 2,
+            factor * values[: len(shown)], range(len(shown)), mark, color=colour, label=label,
+            ms=11 if reference else 4.5, mew=2.2 if reference else 0, alpha=1 if reference else 0.7,
+            zorder=2 + reference,
         )  # fmt: skip
     axes.set_yticks(range(len(shown)), [f"{plain(site)}" for site in shown], fontsize=8)
     axes.set_ylim(len(shown) - 0.4, -0.6)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
+
+import pandas as pd
 
 from rmixup.report import content, inline, pictures
 from rmixup.report.answer import Answer, answer, place
@@ -27,6 +28,8 @@ from rmixup.study.samples import Examined, examine
 from rmixup.study.tables import Setting, cell_table, settings
 
 PAGE = "report.html"
+# Is told how many figures are drawn, of how many.
+Listener = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,25 @@ class Section:
     points: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Told:
+    """A study read once: its cells, its settings as the page shows them, its answer, what is known of its data."""
+
+    study: Study
+    cells: pd.DataFrame
+    settings: list[Setting]
+    answer: Answer
+    examined: Examined
+
+
+def tell(study: Study, examined: Examined | None = None) -> Told:
+    """Read a study, which need not be complete, and find its answer; parameters as for `write_report`."""
+    cells = cell_table(study)
+    found = ordered(settings(study, table=cells))
+    lacking = int((cells["state"] != "done").sum())
+    return Told(study, cells, found, answer(found, lacking, len(cells)), examined or examine(study))
+
+
 def write_report(study: Study, out: Path, examined: Examined | None = None) -> list[Path]:
     """Write report.html, figures/ and tables/ into a folder, and return what was written, the page first.
 
@@ -50,25 +72,31 @@ def write_report(study: Study, out: Path, examined: Examined | None = None) -> l
     out : the folder; made if need be, files of an earlier report in it are replaced.
     examined : what is known of the data; by default they are opened and looked at.
     """
-    cells = cell_table(study)
-    found = ordered(settings(study, table=cells))
-    known = examine(study) if examined is None else examined
-    lacking = int((cells["state"] != "done").sum())
-    verdict = answer(found, lacking, len(cells))
+    return write(tell(study, examined), out)
+
+
+def write(told: Told, out: Path, listener: Listener | None = None) -> list[Path]:
+    """The same for a study that was read already.
+
+    Parameters
+    ----------
+    listener : is told how many figures are drawn, of how many.
+    """
+    study, found, known = told.study, told.settings, told.examined
     principal = _principal(found)
-    kept = [pictures.runs(study, setting, cells) for setting in principal]
+    kept = [pictures.runs(study, setting, told.cells) for setting in principal]
     sections = [
         _results(found),
         _splits(found),
         *_runs(principal, kept),
         _data(known),
         _made(known),
-        _done(study, cells),
+        _done(study, told.cells),
         _cite(),
     ]
     written = _write_tables(study, out, kept)
-    drawn = [path for section in sections for picture in section.drawn for path in _write_figure(picture, out)]
-    page = _page(study, verdict, sections, out / "figures")
+    drawn = _write_figures([picture for section in sections for picture in section.drawn], out, listener)
+    page = _page(told, sections, out / "figures")
     files.write(out / PAGE, page.encode("utf-8", "replace"))
     return [out / PAGE, *drawn, *written]
 
@@ -124,7 +152,7 @@ def _runs(principal: Sequence[Setting], kept: Sequence[pictures.Runs]) -> Iterab
             words = content.HOW_CALIBRATION if classes else content.HOW_REGRESSION
             yield Section(f"predictions{suffix}", f"{title}{where}", [words], drawn=drawn)
         if found.sites is not None:
-            picture = pictures.of_sites(found.sites, setting.reference, f"sites{suffix}")
+            picture = pictures.of_sites(found.sites, setting, f"sites{suffix}")
             table = content.sites(found.sites)
             words = content.HOW_SITES[found.sites.score]
             yield Section(f"sites{suffix}", f"Sites{where}", [words], [table], [picture])
@@ -145,7 +173,7 @@ def _made(known: Examined) -> Section:
     return Section("made", title, words, drawn=list(pictures.of_mixes(known.made)))
 
 
-def _done(study: Study, cells: Any) -> Section:
+def _done(study: Study, cells: pd.DataFrame) -> Section:
     tables = [content.states(cells), *content.failures(study), content.protocol(study), content.versions(study)]
     return Section("done", "How it was done", content.changes(study), tables)
 
@@ -171,8 +199,17 @@ def _write_tables(study: Study, out: Path, kept: Sequence[pictures.Runs]) -> lis
     return written
 
 
-def _write_figure(picture: Picture, out: Path) -> list[Path]:
+def _write_figures(drawn: Sequence[Picture], out: Path, listener: Listener | None) -> list[Path]:
     (out / "figures").mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    for picture in drawn:
+        paths += _write_figure(picture, out)
+        if listener is not None:
+            listener(len(paths) // 2, len(drawn))
+    return paths
+
+
+def _write_figure(picture: Picture, out: Path) -> list[Path]:
     paths = [out / "figures" / f"{picture.name}.{kind}" for kind in ("svg", "png")]
     for path in paths:
         files.write(path, inline.save(picture.figure, path.suffix.removeprefix(".")))
@@ -182,7 +219,7 @@ def _write_figure(picture: Picture, out: Path) -> list[Path]:
 # --- the page
 
 
-def _page(study: Study, verdict: Answer, sections: Sequence[Section], figures: Path) -> str:
+def _page(told: Told, sections: Sequence[Section], figures: Path) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -198,9 +235,10 @@ def _page(study: Study, verdict: Answer, sections: Sequence[Section], figures: P
     )
     environment.filters |= {"drawing": drawing, "short": short}
     return environment.get_template("page.html.j2").render(
-        study=study,
-        answer=verdict,
+        study=told.study,
+        answer=told.answer,
         sections=sections,
+        notice=visible(told.examined.simulated),
         style=Markup(style),
         script=Markup(script),
         policy=policy(style, script),

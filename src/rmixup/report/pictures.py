@@ -19,7 +19,7 @@ from rmixup.report.swelling import BLUE, GREY, INK, ORANGE, PURPLE, VERMILLION
 from rmixup.study.project import Study
 from rmixup.study.samples import GEODESIC, STRAIGHT, Made
 from rmixup.study.statistics import measure
-from rmixup.study.tables import Setting
+from rmixup.study.tables import Setting, labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,11 +118,11 @@ def runs(study: Study, setting: Setting, cells: pd.DataFrame) -> Runs:
     at_length = cells["length"].isna() if setting.length is None else cells["length"] == setting.length
     here = (cells["train_size"] == setting.train_size) & at_length & (cells["state"] == "done")
     mine = cells[here & (cells["baseline"] | (cells["backbone"] == setting.backbone))]
+    names = labels(cells)[mine.index]
     curves: dict[str, dict[str, list[Sequence[float]]]] = {}
     predictions: dict[str, list[Predicted]] = {}
-    for key, method, backbone, baseline in mine[["key", "method", "backbone", "baseline"]].itertuples(index=False):
+    for key, label in zip(mine["key"], names, strict=True):
         record = study.store.read(key)
-        label = backbone if baseline else method
         for name, curve in record.curves.items():
             curves.setdefault(label, {}).setdefault(name, []).append(curve)
         if predicted := read(record.predictions):
@@ -172,10 +172,10 @@ def of_predictions(found: Runs, name: str) -> Iterator[Picture]:
         yield Picture(f"{name}-{k + 1}", drawn, words)
 
 
-def of_sites(found: SiteScores, reference: str, name: str) -> Picture:
+def of_sites(found: SiteScores, setting: Setting, name: str) -> Picture:
     """Scores at each site."""
     words = f"{found.score} of every method at {len(found.sites)} sites; the table below has the numbers."
-    return Picture(name, figures.sites(found, reference), words)
+    return Picture(name, figures.sites(found, setting), words)
 
 
 # --- what was made
@@ -184,10 +184,10 @@ def of_sites(found: SiteScores, reference: str, name: str) -> Picture:
 def of_mixes(made: Made) -> Iterator[Picture]:
     """Two networks, what lies halfway between them, spectra, determinants, diagonals."""
     a, b = made.ends
-    labels = [f" ({short(label, 20)})" if label else "" for label in made.labels]
+    told_as = [f" ({short(label, 20)})" if label else "" for label in made.labels]
     networks = {
-        f"Network A{labels[0]}": a,
-        f"Network B{labels[1]}": b,
+        f"Network A{told_as[0]}": a,
+        f"Network B{told_as[1]}": b,
         "Halfway, straight line": made.middles[STRAIGHT],
         "Halfway, geodesic": made.middles[GEODESIC],
     }

@@ -27,7 +27,12 @@ FOLLOWED = (STRAIGHT, "wasserstein", "chol", GEODESIC)
 PAIRS = 32
 # Only data that this work was run on can be opened: no other module is loaded because a folder names it.
 _WORK = "rmixup.study.work"
-_POINTS = 11
+_POINTS = 21
+# Where an effect was put -> in words, and who has an easier life there.
+_GEOMETRIES = {
+    "logeuclid": ("the matrix logarithm", "what works on logarithms: rmixup, tangent and the tangent baseline"),
+    "euclid": ("the correlations", "what works on the correlations themselves: vmixup and the linear baseline"),
+}
 
 
 @dataclass(frozen=True)
@@ -145,11 +150,13 @@ class Examined:
     ----------
     health : what the doctor found in the networks as the study's cells get them.
     made : see `mixes`; None where there is nothing to mix.
+    simulated : see `simulated`; "" where people were measured.
     """
 
     health: Report | None
     made: Made | None
     why_not: str = ""
+    simulated: str = ""
 
 
 def examine(study: Study) -> Examined:
@@ -170,4 +177,48 @@ def _examine(study: Study) -> Examined:
     if material.identity(data) != study.data.sha256:
         return Examined(None, None, f"{data.path or data.preset} does not hold what the study was run on any more")
     ds = material.networks(material.choose_nodes(material.loaded(data), data.nodes), data, None, None)
-    return Examined(check(ds), mixes(ds))
+    return Examined(check(ds), mixes(ds) if len(ds) > 1 else None, simulated=simulated(ds))
+
+
+def simulated(ds: Networks) -> str:
+    """That nobody was measured, and what was put in instead; "" for data that say nothing of the kind.
+
+    >>> from rmixup.data.readers.simulate import simulate
+    >>> simulated(simulate(n_subjects=20, n_nodes=6, n_frames=40)).split(":")[0]
+    'These data are simulated, nobody was measured'
+    """
+    put_in = next((step["parameters"] for step in ds.provenance.steps if step["step"] == "simulate"), None)
+    if put_in is None:
+        return ""
+    geometry, favours = _GEOMETRIES[put_in["effect_direction"]]
+    if not put_in["effect"]:
+        return "These data are simulated, nobody was measured: the labels are chance alone, nothing can be learned."
+    size, classes = f"{put_in['effect']:g}", put_in["n_classes"]
+    what = {
+        "classification": f"{classes} classes lie {size} apart",
+        "regression": f"one unit of the score moves a network by {size}",
+    }[put_in["task"]]
+    sites = f", and {put_in['n_sites']} sites shift their people by {put_in['site_effect']:g}"
+    return (
+        f"These data are simulated, nobody was measured: {what} in Frobenius norm of {geometry}"
+        f"{sites if put_in['n_sites'] > 1 else ''}. {_known_rule(ds)}An effect put there favours {favours}; people's "
+        "networks promise nothing of the kind."
+    )
+
+
+def _known_rule(ds: Networks) -> str:
+    """How well one does who knows what was put in between two classes; nothing is learned for it."""
+    from sklearn.metrics import roc_auc_score
+
+    from rmixup.data.readers.simulate import truth
+
+    known, matrices = truth(ds), ds.matrices
+    whole = matrices is not None and len(known.population) == ds.n_nodes
+    if not whole or ds.classes is None or len(known.effects) != 2 or not known.effects.any():
+        return ""
+    values, vectors = np.linalg.eigh(np.asarray(matrices))
+    if known.effect_direction == "logeuclid":
+        values = np.log(np.clip(values, np.finfo(np.float64).tiny, None))
+    networks = (vectors * values[:, None]) @ vectors.swapaxes(1, 2)
+    area = roc_auc_score(ds.y, np.einsum("kij,ij->k", networks, known.effects[1] - known.effects[0]))
+    return f"A rule that is told this difference and learns nothing reaches an AUROC of {100 * area:.1f}. "

@@ -36,7 +36,8 @@ _COLUMNS = (*_WHAT, "state", "reason", "seconds")
 class Row:
     """One method in one setting: its scores over the splits, in the score's own scale.
 
-    `mean` and `sd` are NaN where a split has no score; `missing` says why, by number of splits.
+    `mean` and `sd` are NaN where a split has no score; `missing` says why, by number of splits. `baseline`: whether it
+    is a linear model that stands beside the others.
     """
 
     method: str
@@ -46,6 +47,7 @@ class Row:
     interval: tuple[float, float]
     missing: dict[str, int]
     ranking: Ranking
+    baseline: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Setting:
     def verdicts(self) -> list[str]:
         """A sentence for each method but the reference."""
         return [verdict(comparison) for comparison in self.comparisons]
+
+    @property
+    def baselines(self) -> frozenset[str]:
+        """The methods that are linear baselines."""
+        return frozenset(row.method for row in self.rows if row.baseline)
 
 
 def cell_table(study: Study) -> pd.DataFrame:
@@ -89,6 +96,16 @@ def _describe(cell: Cell) -> dict[str, Any]:
     place = (cell.train_size, cell.length, cell.repeat, cell.fold, cell.seed)
     names = (cell.key, str(cell.method), str(cell.backbone), cell.is_baseline)
     return dict(zip(_COLUMNS, (*names, *place, "missing", None, NAN), strict=True))
+
+
+def labels(table: pd.DataFrame) -> pd.Series[str]:
+    """What the cells of a table are called: by their method, or by the linear baseline they are.
+
+    One name stands for both a method and a baseline (tangent): where a study has both, the baseline says so.
+    """
+    methods = table.loc[~table["baseline"], "method"].unique()
+    named = table["backbone"].where(~table["backbone"].isin(methods), table["backbone"] + " (baseline)")
+    return table["method"].where(~table["baseline"], named)
 
 
 def score_names(table: pd.DataFrame) -> list[str]:
@@ -127,14 +144,14 @@ def _parts(study: Study, table: pd.DataFrame) -> Iterator[tuple[tuple[str, float
 
 
 def _setting(backbone: str, train_size: float, length: int | None, score: str, part: pd.DataFrame) -> Setting:
-    part = part.assign(label=part["method"].where(~part["baseline"], part["backbone"]))
-    labels = list(dict.fromkeys(part["label"]))
-    reference = _REFERENCE if _REFERENCE in labels else labels[0]
+    part = part.assign(label=labels(part))
+    baselines = dict(zip(part["label"], part["baseline"], strict=True))
+    reference = _REFERENCE if _REFERENCE in baselines else next(iter(baselines))
     measured = measure(score)
-    values = {label: _by_split(part[part["label"] == label], score) for label in labels}
-    missing = {label: _missing(part[part["label"] == label], score) for label in labels}
+    values = {label: _by_split(part[part["label"] == label], score) for label in baselines}
+    missing = {label: _missing(part[part["label"] == label], score) for label in baselines}
     ranking = ranks(values, measured.higher_is_better)
-    rows = [_row(label, values[label], missing[label], ranking[label]) for label in labels]
+    rows = [_row(label, values[label], missing[label], ranking[label], bool(b)) for label, b in baselines.items()]
     ratio = float((part["n_test"] / part["n_train"]).mean())
     comparisons = compare(values, reference, measured, ratio, missing)
     return Setting(backbone, train_size, length, score, reference, rows, comparisons)
@@ -155,9 +172,9 @@ def _missing(part: pd.DataFrame, score: str) -> dict[str, int]:
     return dict(Counter(map(str, first)))
 
 
-def _row(label: str, values: Floats, missing: dict[str, int], ranking: Ranking) -> Row:
+def _row(label: str, values: Floats, missing: dict[str, int], ranking: Ranking, baseline: bool) -> Row:
     sd = float(values.std(ddof=1)) if len(values) > 1 else NAN
-    return Row(label, values, float(values.mean()), sd, bootstrap_interval(values), missing, ranking)
+    return Row(label, values, float(values.mean()), sd, bootstrap_interval(values), missing, ranking, baseline)
 
 
 def curve_table(study: Study) -> pd.DataFrame:

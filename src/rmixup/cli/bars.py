@@ -1,0 +1,64 @@
+"""Progress for people on a terminal, with the time left; nothing elsewhere. Problems are lines in between."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.progress import Progress
+
+    from rmixup.report.html import Listener as Drawing
+    from rmixup.study.runner import Listener
+
+
+def _bar(name: str, quiet: bool = False) -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=quiet or not console.is_terminal)
+
+
+@contextmanager
+def of_cells(quiet: bool = False) -> Iterator[Listener]:
+    """What a study's runner tells; `quiet`: problems only."""
+    with _bar("cells", quiet) as progress:
+        bar = progress.add_task("cells", total=None)
+
+        def listen(event: dict[str, Any]) -> None:
+            if event["event"] == "start":
+                progress.update(bar, total=event["total"], completed=event["done"] + event["failed"])
+            elif event["event"] == "cell":
+                progress.update(bar, completed=event["settled"])
+            if line := _problem(event):
+                progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        yield listen
+
+
+def _problem(event: dict[str, Any]) -> str:
+    """What people should know of at once."""
+    if event.get("state") == "failed":
+        return f"failed: {event['cell']}: {event['reason']}: {event['message']}"
+    if event["event"] == "quarantine":
+        return f"damaged, will be done again: {event['problem']}"
+    return f"{event['why']}; attempt {event['attempt']}" if event["event"] == "lost" else ""
+
+
+@contextmanager
+def of_figures(quiet: bool = False) -> Iterator[Drawing]:
+    """The figures of a report; before the first is drawn, the study and its data are read."""
+    with _bar("report", quiet) as progress:
+        bar = progress.add_task("report", total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
