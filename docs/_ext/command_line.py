@@ -45,8 +45,8 @@ def section(path: str, command: Any) -> Iterator[str]:
     """Heading, usage, words, examples, and a table of options for each panel of the help."""
     depth = 2 if path.count(" ") < 2 else 3
     yield f"\n{'#' * depth} {path}\n"
-    words, examples = told(command.help or "")
-    yield words + "\n"
+    yield words(command.help or "") + "\n"
+    examples = [line for line in (command.epilog or "").splitlines() if line.startswith("rmixup ")]
     yield f"```text\n{usage(path, command)}\n```\n"
     if examples:
         yield "```console\n" + "\n".join(f"$ {example}" for example in examples) + "\n```\n"
@@ -56,12 +56,9 @@ def section(path: str, command: Any) -> Iterator[str]:
         yield ""
 
 
-def told(text: str) -> tuple[str, list[str]]:
-    """The words of a help text, and its examples."""
-    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", inspect.cleandoc(text).replace("\b", ""))]
-    examples = [re.sub(r"^Examples?: ?", "", part) for part in paragraphs if re.match(r"Examples?:|rmixup ", part)]
-    kept = [part for part in paragraphs if part and not re.match(r"Examples?:|rmixup ", part)]
-    return escaped("\n\n".join(kept)), [example for example in examples if example]
+def words(text: str) -> str:
+    """A help text, in which a bracket that is meant has a backslash before it."""
+    return escaped(inspect.cleandoc(text).replace(r"\[", "["))
 
 
 def usage(path: str, command: Any) -> str:

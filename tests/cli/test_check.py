@@ -35,7 +35,7 @@ def test_a_healthy_folder_is_ok(folder, capsys):
     assert run(["check", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "30 networks of 6 nodes: nothing found" in out
-    assert out.rstrip().endswith("Ready: split it, train on it.")
+    assert out.endswith(f"Ready: split it, train on it.\nNext: rmixup train {folder} --out model\n")
 
 
 def test_json_is_one_object_with_complete_lists(sick, capsys):

@@ -6,8 +6,12 @@ May not be here: computation. A command reads its options, calls one public func
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import typer
 
@@ -27,6 +31,16 @@ COMMANDS = {
     "report": "rmixup.cli.report",
 }
 
+# How `rmixup --help` groups them, in this order.
+PANELS = {
+    "Data": ("import", "fetch", "check"),
+    "Models": ("train", "predict", "explain"),
+    "Studies": ("demo", "study", "paper", "report"),
+    "This machine": ("bench",),
+}
+_NEW_HERE = "New here? [bold]rmixup demo[/bold] needs no data and ends in a report."
+_EVERY_COMMAND = "Every command has examples in its --help."
+
 # typer >= 0.20 carries its own copy of click, earlier ones use click itself: reach the class through typer.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
@@ -40,17 +54,46 @@ def build() -> typer.Typer:
     app = typer.Typer(
         name="rmixup",
         help="Augment, model and evaluate networks measured on few samples.",
+        epilog=f"{_NEW_HERE} {_EVERY_COMMAND}",
+        no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_options)
-    for name, module in COMMANDS.items():
-        part = import_module(module)
+    panels = {name: panel for panel, names in PANELS.items() for name in names}
+    order = list(panels)
+    for name in sorted(COMMANDS, key=lambda name: order.index(name) if name in panels else len(order)):
+        part, panel = import_module(COMMANDS[name]), panels.get(name)
         if hasattr(part, "app"):
-            app.add_typer(part.app, name=name)
+            for inner in part.app.registered_commands:
+                vars(inner).update(_told(inner.callback))
+            app.add_typer(part.app, name=name, rich_help_panel=panel)
         else:
-            app.command(name=name)(part.command)
+            app.command(name=name, rich_help_panel=panel, **_told(part.command))(part.command)
     return app
+
+
+def _told(command: Callable[..., Any]) -> dict[str, Any]:
+    """What the help says of a command: its docstring with one line a paragraph, and its examples below the options.
+
+    >>> def command():
+    ...     '''Count things: all
+    ...     of them.
+    ...
+    ...     Example: rmixup count things
+    ...     '''
+    >>> _told(command)
+    {'help': 'Count things: all of them.', 'short_help': 'Count things.', 'epilog': 'Example:\\nrmixup count things'}
+    """
+    text = inspect.getdoc(command) or ""
+    paragraphs = [" ".join(part.split()).replace("[", r"\[") for part in re.split(r"\n\s*\n", text)]
+    examples = [part for part in paragraphs if re.match(r"Examples?:|rmixup ", part)]
+    words = [part for part in paragraphs if part not in examples]
+    head = re.split(r"[.:](?= |$)", words[0])[0] + "."
+    lines = [re.sub(r"^Examples?: *", "", example) for example in examples]
+    listed = "\n".join([f"Example{'s' * (len(lines) > 1)}:", *lines])
+    return {"help": "\n\n".join(words), "short_help": head, "epilog": listed if lines else ""}
 
 
 def _options(
@@ -74,7 +117,7 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"] or ["--help"]
     try:
-        code = build()(args=arguments, standalone_mode=False)
+        code = build()(args=arguments, prog_name="rmixup", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except _ClickError as error:

@@ -20,4 +20,5 @@ def command(
     from rmixup.bench import run, show
 
     result = run(name, quick=quick)
-    typer.echo(json.dumps(result) if as_json else show(result))
+    after = "Ratios compare within this run only. Next: --json keeps them for later."
+    typer.echo(json.dumps(result) if as_json else f"{show(result)}\n{after}")

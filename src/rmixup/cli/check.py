@@ -77,3 +77,5 @@ def _show(report: Report, path: Path, figure: Path | None) -> None:
     if figure is not None:
         console.print(f"Wrote {escape(str(figure))}.")
     console.print(escape(report.advice))
+    if report.ok:
+        console.print(escape(f"Next: rmixup train {path} --out model"), soft_wrap=True)

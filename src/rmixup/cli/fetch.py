@@ -20,7 +20,7 @@ def _group() -> None:
 def abide(  # noqa: PLR0917 -- typer passes every option by name
     out: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
     atlas: Annotated[str, typer.Option(help="cc200, ho, aal, dosenbach160, …")] = "cc200",
-    cache: Annotated[Path | None, typer.Option(help="Where the downloads are kept [nilearn's own folder].")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Where the downloads are kept (nilearn's own folder).")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if rmixup wrote it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,

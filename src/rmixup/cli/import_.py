@@ -78,7 +78,7 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     rank_by: Annotated[Text, _gene("variance or variation.")] = None,
     min_detect: Annotated[Share, _gene("Share of samples a feature must be above 0 in.")] = None,
     per_network: Annotated[Int, _gene("Samples in a network [30].")] = None,
-    networks_per_class: Annotated[Int, _gene("Networks of each class [as many as can be].")] = None,
+    networks_per_class: Annotated[Int, _gene("Networks of each class (as many as can be).")] = None,
     bootstrap: Annotated[bool, _gene("Draw with replacement within pools.", "--bootstrap")] = False,
     pools: Annotated[Int, _gene("Pools of a class [10].")] = None,
     patient_column: Annotated[Text, _gene("Whose a sample is.")] = None,

@@ -69,7 +69,7 @@ def _lines(said: dict[str, Any], found: Predictions, predictor: Predictor) -> li
             lines.append(f"  {name:<{width}}  {'undefined' if value is None else format(value, '.3f')}")
     elif said["not_scored_because"]:
         lines.append(f"Not scored: {said['not_scored_because']}.")
-    return [*lines, f"Wrote {said['path']}."]
+    return [*lines, f"Wrote {said['path']}.\nNext: open it in a spreadsheet, or read it with pandas.read_table."]
 
 
 def _outcome(said: dict[str, Any], found: Predictions) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from rmixup.study.project import Study
     from rmixup.study.runner import Listener, Summary
@@ -23,6 +23,7 @@ app = typer.Typer(
 DEFAULT_WORK = "rmixup.study.work"
 
 Folder = Annotated[Path, typer.Argument(help="A study's folder.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: JSON on standard output.")]
 Processes = Annotated[int, typer.Option(min=0, help="Worker processes; 0 runs in this one, as a GPU wants it.")]
 Dask = Annotated[str | None, typer.Option(help="Run on this Dask scheduler: its address or .json file.")]
@@ -54,7 +55,7 @@ def new(
     if spec.exists():
         raise StoreError(f"{spec}: exists already; choose another name")
     write(spec, template(spec.name, quick).encode())
-    typer.echo(f"Wrote {spec}. Name your data in it; then: rmixup study run {spec} --out results")
+    typer.echo(f"Wrote {spec}. Name your data in it.\nNext: rmixup study run {spec} --out results")
 
 
 @app.command()
@@ -71,6 +72,7 @@ def run(
     retry_failed: Retry = False,
     work: WorkName = DEFAULT_WORK,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a study, or what is missing of it.
 
@@ -84,7 +86,7 @@ def run(
         module.check(checked)
     data = module.identify(checked.data)
     study = begin(out, checked, data, Settings(stack, threads, device), work, allow=allow)
-    _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json)
+    _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json, quiet=quiet)
 
 
 @app.command()
@@ -97,6 +99,7 @@ def resume(
     retry_failed: Retry = False,
     work: WorkName = DEFAULT_WORK,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Continue a study where it was interrupted.
 
@@ -107,7 +110,7 @@ def resume(
     before = open_study(folder)
     data = _module(work).identify(before.spec.data)
     study = begin(folder, before.spec, data, before.settings, work, allow=allow)
-    _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json)
+    _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json, quiet=quiet)
 
 
 @app.command()
@@ -120,7 +123,8 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
     from rmixup.study.status import show, status
 
     found = status(open_study(folder))
-    typer.echo(json.dumps(found) if as_json else show(found))
+    after = f"study resume {folder}" if found["done"] < found["total"] else f"report {folder}"
+    typer.echo(json.dumps(found) if as_json else f"{show(found)}\nNext: rmixup {after}")
 
 
 @app.command()
@@ -138,7 +142,8 @@ def verify(folder: Folder, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"ok": not damages, "checked": checked, "damaged": damages}))
     else:
         lines = [f"{d['problem']} (moved to {d['moved_to']})" for d in damages]
-        typer.echo("\n".join([*lines, f"{checked} cells checked, {len(damages)} damaged"]))
+        after = f"Next: rmixup study resume {folder}" if damages else f"Next: rmixup report {folder}"
+        typer.echo("\n".join([*lines, f"{checked} cells checked, {len(damages)} damaged", after]))
     if damages:
         raise typer.Exit(1)
 
@@ -171,9 +176,11 @@ def pack(
 ) -> None:
     """Take what is to be done to a GPU machine that has torch and NumPy only, without an installation.
 
-    Example: rmixup study pack mine.toml packed --out results; then, there, with rmixup's src folder:
-    PYTHONPATH=src python -m rmixup.train.remote packed results.jsonl; and back here: rmixup study take results
-    results.jsonl
+    There, with rmixup's src folder: PYTHONPATH=src python -m rmixup.train.remote FOLDER results.jsonl
+
+    Back here: rmixup study take OUT results.jsonl
+
+    Example: rmixup study pack mine.toml packed --out results
     """
     from rmixup.study import remote
     from rmixup.study.project import Settings, begin
@@ -233,15 +240,17 @@ def _module(name: str) -> Any:
     return module
 
 
-def _run(study: Study, work: str, *, processes: int, dask: str | None, retry_failed: bool, as_json: bool) -> None:
+def _run(
+    study: Study, work: str, *, processes: int, dask: str | None, retry_failed: bool, as_json: bool, quiet: bool
+) -> None:
     """Run, show progress, say what came out; exit code 1 where cells have no result."""
     from rmixup.study.executors import executor_for
     from rmixup.study.runner import ending_on_sigterm, run
 
-    with ending_on_sigterm(), _listener(as_json) as listener:
+    with ending_on_sigterm(), _listener(as_json, quiet) as listener:
         function = _module(work).work
         summary = run(study, function, executor_for(function, study, processes, dask), listener, retry_failed)
-    if not as_json:
+    if not (as_json or quiet):
         typer.echo(_outcome(study, summary))
     if not summary.complete:
         raise typer.Exit(1)
@@ -252,45 +261,14 @@ def _outcome(study: Study, summary: Summary) -> str:
     from rmixup.study.tables import settings
 
     counts = f"{summary.done} of {summary.total} cells done, {summary.failed} failed, in {summary.seconds:.0f} s"
-    return "\n".join([counts, *(line for setting in settings(study) for line in setting.verdicts)])
+    verdicts = [line for setting in settings(study) for line in setting.verdicts]
+    again = "--retry-failed " if summary.failed else ""
+    next_step = f"report {study.folder}" if summary.complete else f"study resume {again}{study.folder}"
+    return "\n".join([counts, *verdicts, f"Next: rmixup {next_step}"])
 
 
-@contextmanager
-def _listener(as_json: bool) -> Iterator[Listener]:
-    """Events as JSON lines for machines, a progress bar on a terminal for people, problems as lines in between."""
-    if as_json:
-        yield lambda event: typer.echo(json.dumps(event))
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _listener(as_json: bool, quiet: bool = False) -> AbstractContextManager[Listener]:
+    """Events as JSON lines for machines, a progress bar on a terminal for people."""
+    from rmixup.cli.bars import of_cells
 
-    console = Console(stderr=True)
-    columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("cells", total=None)
-
-        def listen(event: dict[str, Any]) -> None:
-            if event["event"] == "start":
-                progress.update(bar, total=event["total"], completed=event["done"] + event["failed"])
-            elif event["event"] == "cell":
-                progress.update(bar, completed=event["settled"])
-            if line := _problem(event):
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-        yield listen
-
-
-def _problem(event: dict[str, Any]) -> str:
-    """What people should know of at once."""
-    if event.get("state") == "failed":
-        return f"failed: {event['cell']}: {event['reason']}: {event['message']}"
-    if event["event"] == "quarantine":
-        return f"damaged, will be done again: {event['problem']}"
-    return f"{event['why']}; attempt {event['attempt']}" if event["event"] == "lost" else ""
+    return nullcontext(lambda event: typer.echo(json.dumps(event))) if as_json else of_cells(quiet)

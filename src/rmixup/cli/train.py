@@ -50,6 +50,7 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the model.")] = Path("model"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Train one model on one data set, score it on people it has not seen, and write it to a folder.
 
@@ -67,12 +68,12 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     protocol = Protocol(epochs=epochs, learning_rate=learning_rate)
     settings = Settings(backbone, {}, augment, kind, regularize, protocol, seed, device)
     ds, dropped = _labelled(data, target, task, groups)
-    with _bar(as_json) as listen:
+    with _bar(quiet or as_json) as listen:
         trained = train(ds, settings, folds=cv, listen=listen)
     save_model(out, trained, overwrite)
     if as_json:
         typer.echo(json.dumps(_described(out, trained, dropped)))
-    else:
+    elif not quiet:
         _show(out, data, ds, trained, dropped)
 
 
