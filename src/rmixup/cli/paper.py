@@ -94,7 +94,7 @@ def command(
         bool, typer.Option("--quick", help="Few splits and epochs: see it run, conclude nothing.")
     ] = False,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Paired splits: 10 by default, the paper took 5, --quick takes 2.")
+        int | None, typer.Option(min=1, help="Paired splits: 10 by default, the paper took 5, --quick takes 3.")
     ] = None,
     processes: Processes = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each cell, fixed for the study.")] = 1,

@@ -68,8 +68,19 @@ def _cell(table: pd.DataFrame, name: str, row: int) -> str:
     if f"{name}_sd" not in table:
         return _number(value, "_percent" in name)
     sd = table[f"{name}_sd"].iloc[row]
-    told = _number(value, "_percent" in name)
-    return told if told == NONE or _number(sd) == NONE else f"{told} ± {_number(sd, '_percent' in name)}"
+    if _number(value) == NONE or _number(sd) == NONE:
+        return _number(value, "_percent" in name)
+    digits = 2 if "_percent" in name else _digits(float(sd))
+    return f"{value:.{digits}f} ± {sd:.{digits}f}".replace("-", "−")
+
+
+def _digits(sd: float) -> int:
+    """Digits after the point, so that two of a deviation count; four at most.
+
+    >>> _digits(0.0123), _digits(4.5), _digits(0.0)
+    (3, 1, 4)
+    """
+    return 4 if sd <= 0 else min(4, max(0, 1 - math.floor(math.log10(sd))))
 
 
 def _number(value: Any, share: bool = False) -> str:

@@ -113,4 +113,4 @@ def _draw_rises(axes: Axes, runs: pd.DataFrame, names: list[str]) -> None:
         axes.plot(place, own.mean(), "_", color=INK, ms=18, mew=2)
     axes.set_xticks(places, [called(name) for name in names])
     axes.set(xlim=(-0.5, len(names) - 0.5), ylabel="last epoch minus lowest (bar: mean)")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=-0.04 * max(float(table.max().max()), 1e-3))

@@ -69,13 +69,22 @@ def draw_alpha(findings: Findings) -> Figure:
                      label=called(str(name)))  # fmt: skip
     left.set(xlabel="α", ylabel=measured(score))
     head(left, "a", "Performance over α")
-    _band(right, versus.assign(at=versus["alpha"].astype(float)).sort_values("at"), BLUE, None)
-    right.plot(1.0, 0, "o", color=BLUE, ms=6, mfc="white")
+    _band(right, _with_usual(versus), BLUE, None)
+    right.plot(1.0, 0, "o", color=BLUE, ms=6, mfc="white", zorder=5)
     right.axhline(0, color=INK, lw=1, zorder=0)
     right.set(xlabel="α", ylabel=f"gain over α = 1 ({unit_of(score)})")
     head(right, "b", "Against α = 1")
     _legend(figure, left)
     return figure
+
+
+def _with_usual(versus: pd.DataFrame) -> pd.DataFrame:
+    """The gains over α = 1 in the order of α, and that α itself, which gains nothing over itself."""
+    import pandas as pd
+
+    usual = pd.DataFrame({"at": [1.0], "gain": [0.0], "low": [0.0], "high": [0.0]})
+    others = versus.assign(at=versus["alpha"].astype(float))[["at", "gain", "low", "high"]]
+    return pd.concat([others, usual], ignore_index=True).sort_values("at")
 
 
 # ---- panels
@@ -94,12 +103,14 @@ def _score(findings: Findings) -> str:
 
 
 def _draw_means(axes: Axes, table: pd.DataFrame, score: str) -> None:
-    """Mean and bootstrap interval of every method."""
+    """The mean of every method, with the bootstrap interval of the two in front."""
     for name in dict.fromkeys(table["method"]):
         own = table[table["method"] == name].sort_values("at")
         dash = METHODS.get(name, ("", "", "-"))[2]
         front = name == "rmixup"
-        axes.fill_between(own["at"], own[f"{score}_low"], own[f"{score}_high"], color=colour(name), alpha=0.08, lw=0)
+        if front or name == "none":
+            low, high = own[f"{score}_low"], own[f"{score}_high"]
+            axes.fill_between(own["at"], low, high, color=colour(name), alpha=0.12, lw=0)
         axes.plot(own["at"], own[score], marker="o", ms=3.6, color=colour(name), ls=dash, label=called(name),
                   lw=2.2 if front else 1.5, zorder=4 if front else 3)  # fmt: skip
     axes.set_ylabel(measured(score))
@@ -142,5 +153,8 @@ def _draw_spdness(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
+    from matplotlib.patches import Patch
+
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=8.5)
+    handles, labels = [*handles, Patch(color=GREY, alpha=0.3, lw=0)], [*labels, "95 % interval over splits"]
+    figure.legend(handles, labels, loc="outside lower center", ncols=8, frameon=False, fontsize=8.5)

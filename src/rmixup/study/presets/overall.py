@@ -55,12 +55,18 @@ def found_in(name: str, study: Study) -> Findings:
     whose = data_set(study.spec.data)
     rows = [_with_published(row, outcome, whose) for row in mean_table(outcome, ["backbone"])]
     tables = {
-        name: pd.DataFrame(list({(row["backbone"], row["method"]): row for row in rows}.values())),
+        name: pd.DataFrame(_linear_last(rows)),
         "comparisons": compared(outcome),
         "splits": split_table(outcome),
     }
     said = [*opening_sentences(outcome), *(line for one in outcome.judged for line in _sentences(one, outcome, whose))]
     return Findings(name, tables, {**facts(outcome), "published_data": whose}, said)
+
+
+def _linear_last(rows: list[Row]) -> list[Row]:
+    """Each row once: linear models are the same beside every backbone."""
+    once = {(row["backbone"], row["method"]): row for row in rows}
+    return sorted(once.values(), key=lambda row: row["backbone"] == LINEAR)
 
 
 def _with_published(row: Row, outcome: Outcome, whose: str | None) -> Row:

@@ -36,7 +36,9 @@ STEPS = {
 def spec_for(found: Opened, *, quick: bool = False, repeats: int | None = None) -> Spec:
     """Eight methods with the Transformer, few epochs; all else is the paper's protocol."""
     epochs = QUICK_EPOCHS if quick else EPOCHS
-    return build(NAME, found, {"methods": METHODS}, quick=quick, repeats=repeats or REPEATS, epochs=epochs)
+    return build(
+        NAME, found, {"methods": METHODS}, quick=quick, repeats=repeats or (None if quick else REPEATS), epochs=epochs
+    )
 
 
 def finish(study: Study, steps: Sequence[Row] = (), machine: str = "") -> Findings:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 METHODS = ("none", "vmixup", "dmixup", "dropnode", "dropedge", "gmixup", "cmixup", "rmixup")
 REFERENCE, STRAIGHT, METHOD = "none", "vmixup", "rmixup"
 # The paper took five splits. Twice as many make an interval that says something.
-REPEATS, QUICK_REPEATS = 10, 2
+REPEATS, QUICK_REPEATS = 10, 3
 # Enough to see a study run from end to end; nothing to conclude from.
 QUICK = {"epochs": 5, "learning_rate": 1e-3}
 Row = dict[str, Any]
