@@ -21,6 +21,8 @@ _HOME = {
     "check": "rmixup.data.doctor",
     "RMixup": "rmixup.augment",
     "MixupResampler": "rmixup.sklearn",
+    "NetworkClassifier": "rmixup.sklearn",
+    "NetworkRegressor": "rmixup.sklearn",
     "MixupCollate": "rmixup.loader",
 }
 _PARTS = {"spd", "data", "augment", "testing"}

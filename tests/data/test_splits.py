@@ -9,6 +9,7 @@ from rmixup import DataError, LeakageError, keys
 from rmixup.data.splits import (
     Split,
     assert_disjoint,
+    hold_out,
     kfold,
     largest_remainder,
     leave_group_out,
@@ -273,3 +274,60 @@ def test_a_table_that_does_not_fit_its_sums_is_fitted_first() -> None:
     table = round_table(np.array([[3.0, 0.0], [3.0, 0.0]]), np.array([3, 3]), np.array([2, 4]), keys.generator(0))
     assert (table.sum(axis=1) == 3).all()
     assert table.sum(axis=0).tolist() == [2, 4]
+
+
+# ---- hold_out: train and validation without a test
+
+
+@given(cohort=cohorts, seed=st.integers(0, 50), share=st.sampled_from([0.05, 0.125, 0.3]))
+def test_what_is_held_out_is_an_exact_share_in_proportion(
+    cohort: dict[str, np.ndarray], seed: int, share: float
+) -> None:
+    count = len(cohort["y"])
+    train, validation = hold_out(**cohort, seed=seed, share=share)
+    assert sorted(np.concatenate([train, validation])) == list(range(count))
+    assert abs(len(validation) - share * count) < 1
+    assert in_proportion(cohort["y"], validation, share)
+    again = hold_out(**cohort, seed=seed, share=share)
+    assert np.array_equal(again[1], validation)
+
+
+@given(cohort=cohorts, rng=relatives)
+def test_families_are_held_out_whole(cohort: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+    families = rng.integers(0, len(cohort["y"]) // 3, len(cohort["y"])).astype(str)
+    train, validation = hold_out(**cohort, families=families)
+    assert len(validation)
+    assert not set(families[train]) & set(families[validation])
+
+
+@pytest.mark.parametrize("names", [["b", "a", "a", "a"], ["a"] + ["b"] * 39, list("aabbccdd"), list("aab") * 3])
+def test_who_alone_has_a_class_is_trained_and_somebody_is_held_out(names: list[str]) -> None:
+    for seed in range(60):
+        train, validation = hold_out(np.array(names), np.arange(len(names)), seed=seed)
+        assert set(np.array(names)[train]) == set(names)
+        assert len(validation)
+
+
+def test_a_class_in_one_family_is_trained() -> None:
+    names, families = np.array(["a"] * 20 + ["b"] * 20), np.array(["f"] * 20 + [f"g{k}" for k in range(20)])
+    for seed in range(20):
+        train, validation = hold_out(names, np.arange(40), families=families, seed=seed)
+        assert set(train) > set(range(20))
+        assert len(validation)
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c", "d"], ["a"]])
+def test_where_everybody_is_needed_nobody_can_be_held_out(names: list[str]) -> None:
+    with pytest.raises(DataError, match="nobody can be held out: without any one person"):
+        hold_out(np.array(names), np.arange(len(names)))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
+def test_a_share_to_hold_out_is_between_nothing_and_all(share: float) -> None:
+    with pytest.raises(DataError, match="share must lie between 0 and 1"):
+        hold_out(None, np.arange(4), share=share)
+
+
+def test_one_family_alone_cannot_be_held_out() -> None:
+    with pytest.raises(DataError, match="nobody can be held out"):
+        hold_out(None, np.arange(4), families=np.zeros(4))

@@ -8,7 +8,7 @@ the rows, so every method of a comparison gets the same one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,6 +106,38 @@ def kfold(
             chance = keys.generator(seed, "kfold", repeat, "validation", fold)
             splits.append(_with_validation(people, fold_of == fold, validation / (1 - 1 / n_folds), chance))
     return splits
+
+
+def hold_out(
+    y: Array | None,
+    subjects: Any,
+    groups: Any = None,
+    families: Any = None,
+    *,
+    seed: int = 0,
+    share: float = 0.125,
+    stratify: str | None = "y+group",
+) -> tuple[Index, Index]:
+    """Train and validation, without a test: for an estimator whose test is somebody else's.
+
+    The validation has at least one person (with relatives). The training keeps somebody of every class: who alone has
+    a class is not held out.
+
+    >>> train, validation = hold_out(np.array([0, 1] * 10), np.arange(20).astype(str), share=0.2)
+    >>> len(train), len(validation)
+    (16, 4)
+    """
+    if not 0 < share < 1:
+        raise DataError(f"share must lie between 0 and 1, not {share}")
+    people = _People(y, subjects, groups, families, stratify)
+    held = people.deal(np.array([1 - share, share]), keys.generator(seed, "hold out")) == 1
+    if people.lost(~held):
+        held = people.given_back(held)
+    if not held.any():
+        held = people.spare()
+    train, validation = np.flatnonzero(~held), np.flatnonzero(held)
+    assert_disjoint({"train": train, "validation": validation}, people.unit)
+    return train, validation
 
 
 def leave_group_out(
@@ -225,6 +257,35 @@ class _People:
                 f"{purpose} needs at least {least} people (or families) of each class, but class {shown(words)}: "
                 "leave these classes out, or merge them"
             )
+
+    def lost(self, rows: Index | npt.NDArray[np.bool_]) -> set[Any]:
+        """The classes of which these rows have nobody."""
+        if self._label_names is None:
+            return set()
+        return set(self._label_names.tolist()) - set(self._label_names[rows].tolist())
+
+    def given_back(self, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Who is held out, without those, small units first, of whose class nobody would be left otherwise."""
+        for unit in self._units_by_size():
+            without = held & ~unit
+            if len(self.lost(~without)) < len(self.lost(~held)):
+                held = without
+        return held
+
+    def spare(self) -> npt.NDArray[np.bool_]:
+        """The rows of the smallest unit that is not needed for any class."""
+        for unit in self._units_by_size():
+            if not unit.all() and not self.lost(~unit):
+                return unit
+        raise DataError(
+            "nobody can be held out: without any one person, family or group, nobody would be left to train on, or "
+            "nobody of some class; hold out nothing"
+        )
+
+    def _units_by_size(self) -> Iterator[npt.NDArray[np.bool_]]:
+        """The rows of each unit, the smallest first."""
+        units, sizes = np.unique(self.unit, return_counts=True)
+        return (self.unit == unit for unit in units[np.argsort(sizes, kind="stable")])
 
     def deal(self, shares: Floats, chance: np.random.Generator) -> Index:
         """(N,) the side of each row: large units first, where most is missing; single rows then fill up exactly."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmixup.sklearn.estimators import NetworkClassifier, NetworkRegressor
 from rmixup.sklearn.resampler import MixupResampler
 
-__all__ = ["MixupResampler"]
+__all__ = ["MixupResampler", "NetworkClassifier", "NetworkRegressor"]

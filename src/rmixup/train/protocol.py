@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, get_args
 
 from rmixup.errors import DataError
@@ -57,7 +58,7 @@ class Protocol:
         problems += [
             f"{name} must be a number of at least 0, but is {value!r}"
             for name in ("learning_rate", "weight_decay")
-            if not (math.isfinite(value := getattr(self, name)) and value >= 0)
+            if not (isinstance(value := getattr(self, name), Real) and 0 <= float(value) < math.inf)
         ]
         choices = {"optimizer": Optimizer, "schedule": Schedule, "precision": Precision}
         problems += [
