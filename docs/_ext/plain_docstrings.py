@@ -11,7 +11,10 @@ from typing import Any
 
 # Before napoleon, which turns sections into fields.
 PRIORITY = 400
-MARKS = re.compile(r"`[^`]*`|[*|]")
+# The underscore that ends `(n_iter_,)` would be a link.
+MARKS = re.compile(r"`[^`]*`|[*|]|(?<=\w)_(?=,?\))")
+# scikit-learn adds these to every estimator, with links into its own pages.
+REQUESTS = re.compile(r"set_\w+_request$")
 BULLET = re.compile(r"\s*[*-] ")
 
 
@@ -24,8 +27,9 @@ def setup(app: Any) -> dict[str, bool]:
 def without_words(  # noqa: PLR0917 -- Sphinx passes them by position
     app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Leave out fields of named tuples, which Python documents as numbers; their tuple says what they are."""
-    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+    """Leave out fields of named tuples, which Python documents as numbers, and scikit-learn's requests."""
+    is_field = str(getattr(obj, "__doc__", "")).startswith("Alias for field number")
+    return True if is_field or REQUESTS.match(name) else None
 
 
 def prepare(  # noqa: PLR0917 -- Sphinx passes them by position
