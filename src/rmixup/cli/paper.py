@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,20 +13,19 @@ import typer
 from rmixup.cli.study import DEFAULT_WORK, Allow, Dask, Processes, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import ModuleType
 
     from rmixup.study.cells import DataIdentity
     from rmixup.study.presets.findings import Findings
     from rmixup.study.presets.opening import Opened
     from rmixup.study.project import Settings, Study
-    from rmixup.study.runner import Listener
     from rmixup.study.spec import Data
 
 _ALL = "all"
 # What a step of the study "time" gets at each size, in seconds.
 _STEP_SECONDS, _QUICK_STEP_SECONDS = 0.5, 0.1
 _BATCH = 16
+_TIMED = "time"
 
 
 @dataclass(frozen=True)
@@ -101,6 +99,10 @@ def command(
     stack: Annotated[int, typer.Option(min=1, help="Cells trained at once, fixed for the study.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda, fixed for the study.")] = "auto",
     dask: Dask = None,
+    pack: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing: write what is to be trained here, for a GPU machine without rmixup."),
+    ] = None,
     allow: Allow = False,
     retry_failed: Retry = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: studies, skipped.")] = False,
@@ -136,6 +138,8 @@ def command(
         retry_failed=retry_failed,
         quiet=as_json,
     )
+    if pack is not None:
+        return _pack(modules, run, pack)
     done, skipped = _studies(modules, run, one_by_one=name != _ALL)
     if as_json:
         typer.echo(json.dumps({"studies": [_described(one) for one in done], "skipped": skipped}))
@@ -224,29 +228,66 @@ def _measured(module: ModuleType, run: _Run) -> tuple[Findings, bool]:
 
 def _trained(module: ModuleType, folder: Path, run: _Run) -> tuple[Findings, bool]:
     """A study of cells: begun or continued in `folder`/study, and finished as far as there are results."""
-    from dataclasses import replace
-
+    from rmixup.cli.bars import of_cells
     from rmixup.errors import RMixupError
     from rmixup.study import work
     from rmixup.study.executors import executor_for
-    from rmixup.study.project import begin
     from rmixup.study.runner import ending_on_sigterm
     from rmixup.study.runner import run as run_study
 
-    spec = module.spec_for(run.found, quick=run.quick, repeats=run.repeats)
-    work.check(spec)
-    assert run.identity is not None  # `spec_for` refuses data without labels
-    timed = module.NAME == "time"
-    settings = replace(run.settings, stack=1) if timed else run.settings
-    study = begin(folder / "study", spec, run.identity, settings, DEFAULT_WORK, allow=run.allow)
+    study = _begun(module, folder, run)
+    timed = module.NAME == _TIMED
     workers = min(run.processes, 1) if timed else run.processes
-    with ending_on_sigterm(), _listener(module.NAME, run.quiet) as listener:
+    if sys.stderr.isatty() and not run.quiet:
+        typer.echo(module.NAME, err=True)
+    with ending_on_sigterm(), of_cells(run.quiet) as listener:
         executor = executor_for(work.work, study, workers, run.dask)
         summary = run_study(study, work.work, executor, listener, run.retry_failed)
     if not summary.done:
         raise RMixupError(f"{study.folder}: no run has a result: {_first_failure(study)}")
     more = _steps(study, run) if timed else {}
     return module.finish(study, **more), summary.complete
+
+
+def _begun(module: ModuleType, folder: Path, run: _Run) -> Study:
+    """The study of a preset in `folder`/study, begun now or before."""
+    from dataclasses import replace
+
+    from rmixup.study import work
+    from rmixup.study.project import begin
+
+    spec = module.spec_for(run.found, quick=run.quick, repeats=run.repeats)
+    work.check(spec)
+    assert run.identity is not None  # `spec_for` refuses data without labels
+    settings = replace(run.settings, stack=1) if module.NAME == _TIMED else run.settings
+    return begin(folder / "study", spec, run.identity, settings, DEFAULT_WORK, allow=run.allow)
+
+
+def _pack(modules: dict[str, ModuleType], run: _Run, place: Path) -> int:
+    """Write the cells of studies that train for another machine, and say how to go on."""
+    from rmixup.errors import DataError
+    from rmixup.study import remote
+
+    trained = {name: module for name, module in modules.items() if not hasattr(module, "compute")}
+    if not trained:
+        raise DataError(f"{', '.join(modules)} trains nothing, so there is nothing to pack: run it here")
+    packed = []
+    for name, module in trained.items():
+        try:
+            study = _begun(module, run.out / name, run)
+        except DataError as error:
+            if len(modules) == 1:
+                raise
+            _say(run, f"{name}: skipped, because {error}")
+            continue
+        cells = remote.pack(study, place / name)
+        packed.append({"study": name, "folder": str(place / name), "cells": cells, "take_into": str(study.folder)})
+        _say(run, f"Packed {cells} runs of {name} in {place / name}.")
+    if run.quiet:
+        typer.echo(json.dumps({"packed": packed}))
+    _say(run, "On the GPU machine, for each folder: python -m rmixup.train.remote FOLDER results.jsonl")
+    _say(run, f"Then here: rmixup study take {run.out}/NAME/study results.jsonl; and this command without --pack.")
+    return 0
 
 
 def _first_failure(study: Study) -> str:
@@ -262,20 +303,6 @@ def _steps(study: Study, run: _Run) -> dict[str, Any]:
 
     seconds = _QUICK_STEP_SECONDS if run.quick else _STEP_SECONDS
     return {"steps": table((run.found.ds.n_nodes,), (_BATCH,), seconds), "machine": describe_machine()}
-
-
-@contextmanager
-def _listener(name: str, quiet: bool) -> Iterator[Listener | None]:
-    """A progress bar for people, problems as lines in between; nothing for machines."""
-    from rmixup.cli.study import _listener as of_study
-
-    if quiet:
-        yield None
-        return
-    if sys.stderr.isatty():
-        typer.echo(name, err=True)
-    with of_study(False) as listener:
-        yield listener
 
 
 # ---- telling
