@@ -29,6 +29,7 @@ Row = tuple[str, ...]
 
 
 def write(name: str, header: Row, rows: Iterable[Row]) -> None:
+    rows = list(rows)  # measured before the file of the last time is emptied
     with (DOCS / "_data" / f"differences-{name}.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
 
