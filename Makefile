@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: help demo test quick lint format types docs bench clean
+.PHONY: help demo test quick lint format types docs bench ratios faults fuzz mutants audit clean
 help: ## list these targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -39,6 +39,21 @@ docs: .venv/installed ## the documentation site, warnings are errors
 
 bench: .venv/installed ## speed on this machine
 	$(BIN)/rmixup bench all
+
+ratios: .venv/installed ## speed ratios against those kept in benchmarks/: more than a fifth lost fails
+	$(BIN)/python -m pytest -q --no-header benchmarks
+
+faults: .venv/installed ## kills, full disks, damage, hostile input: every fault at its full number of tries, as a table
+	$(BIN)/python tests/faults/run.py
+
+fuzz: .venv/installed ## a million inputs for every reader, the spec and the model folder
+	$(BIN)/python tests/fuzz/run.py
+
+mutants: .venv/installed ## change the code of spd, augment, statistics and splits at random: do the tests notice?
+	$(BIN)/python tools/mutants.py
+
+audit: .venv/installed ## known vulnerabilities of what is installed, and the list of it (sbom.json)
+	$(BIN)/python tools/audit.py
 
 clean: ## remove what the other targets made
 	rm -rf .venv demo docs/_build .pytest_cache .mypy_cache .ruff_cache .coverage .import_linter_cache
