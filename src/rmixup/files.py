@@ -6,6 +6,7 @@ Studies and models are written with this. May not be here: what the files mean.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -119,15 +120,15 @@ def write(path: Path, content: bytes) -> None:
     sweep(path)
     temporary = beside(path)
     try:
-        write_new(temporary, content)
+        write_new(temporary, content, path)
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        discard(temporary)
     sync_folder(path.parent)
 
 
-def write_new(path: Path, content: bytes) -> None:
-    """Write a new file and force it to the disk; a failure names the file and its size."""
+def write_new(path: Path, content: bytes, place: Path) -> None:
+    """Write a new file and force it to the disk; a failure names the size, and the place the file was meant for."""
     try:
         with path.open("xb") as stream:
             stream.write(content)
@@ -135,8 +136,14 @@ def write_new(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
     except OSError as error:
         raise StoreError(
-            f"{path}: could not write {len(content)} bytes ({error.strerror}): free space or rights?"
+            f"{place}: could not write {len(content)} bytes ({error.strerror}): free space or rights?"
         ) from error
+
+
+def discard(temporary: Path) -> None:
+    """Remove a temporary file, if it is there and can be; why the work failed must not be hidden by this."""
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -164,9 +171,9 @@ def place_folder(files: Mapping[str, bytes], target: Path, overwrite: bool = Fal
     """
     temporary = beside(target)
     try:
-        temporary.mkdir(parents=True)
+        _make(temporary, target, sum(map(len, files.values())))
         for name, content in files.items():
-            write_new(temporary / name, content)
+            write_new(temporary / name, content, target / name)
         sync_folder(temporary)
         with _set_aside(target, overwrite):
             if not _rename_to_free_place(temporary, target):
@@ -175,6 +182,15 @@ def place_folder(files: Mapping[str, bytes], target: Path, overwrite: bool = Fal
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return True
+
+
+def _make(folder: Path, target: Path, size: int) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise StoreError(
+            f"{target}: could not write a folder of {size} bytes there ({error.strerror}): free space or rights?"
+        ) from error
 
 
 @contextmanager

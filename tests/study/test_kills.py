@@ -1,6 +1,5 @@
-"""SIGKILL at any moment loses nothing: a resumed study equals an uninterrupted one."""
+"""A study that is stopped from outside ends in order; what SIGKILL leaves is resumed (see also tests/faults)."""
 
-import json
 import os
 import signal
 import subprocess
@@ -16,25 +15,6 @@ from rmixup.study.runner import run
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
 MAIN = [sys.executable, "-c", "from rmixup.cli import main; main()"]
-
-
-def _kill_runs(folder: Path, how: str, tries: int) -> dict[str, int]:
-    command = [sys.executable, str(HERE / "kill_runs.py"), str(folder), how, str(tries)]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
-
-
-def test_twenty_kills_at_random_moments_lose_nothing(make_study: sgd_work.Make) -> None:
-    found = _kill_runs(make_study().folder, "random", 20)
-    assert found["lost"] == 0
-    assert found["partial"] >= 10
-
-
-def test_kills_between_writing_and_renaming_lose_nothing_and_left_overs_are_swept(make_study: sgd_work.Make) -> None:
-    found = _kill_runs(make_study().folder, "renames", 20)
-    assert found["lost"] == 0
-    assert found["left_over"] == found["tries"]
 
 
 def _wait_for_cells(folder: Path, cells: int) -> None:

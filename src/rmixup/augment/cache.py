@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import warnings
@@ -50,9 +51,10 @@ def remember(
         with np.load(entry / "small.npz", allow_pickle=False) as small:
             return np.load(entry / "values.npy", mmap_mode="c", allow_pickle=False), dict(small)
     except OSError as error:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         raise StoreError(
-            f"the cache folder {folder} cannot be used ({error}); give another cache=, free disk space, or leave cache "
-            "out to compute in memory"
+            f"the cache folder {folder} cannot be used for {size} bytes ({error}); "
+            "give another cache=, free disk space, or leave cache out to compute in memory"
         ) from error
 
 
@@ -63,6 +65,7 @@ def _write(entry: Path, shape: tuple[int, ...], dtype: Any, build: Build) -> Non
     unfinished.mkdir()
     try:
         values = np.lib.format.open_memmap(unfinished / "values.npy", mode="w+", dtype=dtype, shape=shape)
+        _reserve(unfinished / "values.npy")
         small = build(values)
         values.flush()
         del values
@@ -72,6 +75,13 @@ def _write(entry: Path, shape: tuple[int, ...], dtype: Any, build: Build) -> Non
         _rename(unfinished, entry)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _reserve(path: Path) -> None:
+    """Take the space of a sparse file: a write through its map to a full disk would kill the process with SIGBUS."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("rb+") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _rename(unfinished: Path, entry: Path) -> None:

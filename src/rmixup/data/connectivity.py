@@ -248,6 +248,19 @@ def _inverse(covariance: Floats) -> Floats:
 # ---- checks at the door
 
 
+def check_series(series: Sequence[Array], names: list[str], nodes: Iterable[str] | None, constant: str) -> None:
+    """Refuse what `connectivity` would refuse, without computing anything.
+
+    >>> check_series([np.eye(3), np.ones((3, 3))], ["s1", "s2"], None, "error")
+    Traceback (most recent call last):
+    rmixup.errors.DataError: 1 of 2 series have nodes that do not vary, ... (s2: nodes 0, 1, 2): ...
+    """
+    parts = [np.asarray(x) for x in series]
+    _check(parts, names)
+    if constant == "error":
+        _refuse_constant([constant_nodes(x) for x in parts], names, nodes)
+
+
 def _check(parts: list[Array], names: list[str]) -> int:
     """The number of nodes, once everything about the series was found right."""
     if not parts or len(parts) != len(names):

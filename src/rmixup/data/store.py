@@ -364,7 +364,17 @@ def _disk_errors(folder: Path) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be written ({error.strerror or error}); nothing was left there") from error
+        raise StoreError(
+            f"{folder}: cannot be written ({error.strerror or error}; {_free(folder)}); nothing was left there"
+        ) from error
+
+
+def _free(folder: Path) -> str:
+    """How much room there is where a folder was to be."""
+    try:
+        return f"{shutil.disk_usage(folder.parent).free} bytes are free there"
+    except OSError:
+        return "there is no such place"
 
 
 # ---- reading

@@ -9,7 +9,7 @@ from typing import Literal
 import pandas as pd
 
 from rmixup.errors import RMixupError, StoreError
-from rmixup.files import beside, sweep, sync
+from rmixup.files import beside, discard, sweep, sync
 from rmixup.study.project import Study
 from rmixup.study.tables import (
     cell_table,
@@ -54,7 +54,7 @@ def write_table(table: pd.DataFrame, path: Path, form: Format = "csv") -> Path:
             f"{path}: could not write {len(table)} rows ({error.strerror}): free space or rights?"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        discard(temporary)
     return path
 
 

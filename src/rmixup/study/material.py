@@ -19,12 +19,13 @@ import torch
 
 from rmixup import keys
 from rmixup.augment.labels import encode
-from rmixup.data.connectivity import regularized_kind
+from rmixup.data.connectivity import check_series, regularized_kind
 from rmixup.data.labels import shown
 from rmixup.data.networks import Networks
 from rmixup.data.readers import load
 from rmixup.data.splits import Split, kfold, leave_group_out, split
 from rmixup.data.store import MANIFEST
+from rmixup.data.symmetry import refuse_undefined, symmetrised
 from rmixup.errors import DataError
 from rmixup.study.cells import Cell, Options
 from rmixup.study.files import canonical
@@ -109,6 +110,17 @@ def _long_enough(ds: Networks, least: Any) -> Networks:
     return ds[keep]._with_step("drop_subjects", short=ds.subjects[~keep].tolist())
 
 
+def examine(data: Data) -> None:
+    """Refuse data that no cell could be computed from, before any is begun: all that is wrong, and whose it is.
+
+    Series are computed with when a cell asks for them; what connectivity refuses is asked here at full length.
+    """
+    ds = _chosen(data.model_dump_json())
+    refuse_undefined(ds)
+    if ds.series is not None:
+        check_series(ds.series, ds.subjects.tolist(), ds.nodes, str(data.options.get("constant", "error")))
+
+
 def identity(data: Data, anew: bool = True) -> str:
     """SHA-256 of what was loaded and of the options that say how it is used; read anew, for files may change."""
     if anew:
@@ -189,6 +201,7 @@ def _given(ds: Networks, data: Data, length: int | None) -> Networks:
         needs.append(f"regularize = {data.regularize!r}")
     if needs:
         raise DataError(f"{shown(needs)} need series, but these data are matrices: leave them out, or load series")
+    ds = symmetrised(ds)
     return ds if on_matrices is None else ds.regularize(on_matrices)
 
 

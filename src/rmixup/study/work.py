@@ -1,7 +1,7 @@
 """The work of a study: trains and tests its cells on real networks.
 
-`identify` says which data it is, `check` whether all names and options are right, `work` runs a stack. The numeric
-part is `rmixup.train.trial`, which needs torch and NumPy only.
+`identify` says which data it is, `check` whether all names and options are right, `refuse` whether the numbers are
+defined, `work` runs a stack. The numeric part is `rmixup.train.trial`, which needs torch and NumPy only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rmixup.augment import METHODS
 from rmixup.errors import FormatError, RMixupError
 from rmixup.models import BACKBONES
 from rmixup.study.cells import Cell, DataIdentity
-from rmixup.study.material import Material, identity, loaded, material, rows
+from rmixup.study.material import Material, examine, identity, loaded, material, rows
 from rmixup.study.project import Study
 from rmixup.study.results import Failure, Outcome, Result
 from rmixup.study.spec import Choice, Data, Spec, check_names
@@ -38,6 +38,11 @@ def check(spec: Spec) -> None:
     problems += _problem(Protocol, **spec.protocol.model_dump())
     if problems:
         raise FormatError(f"{spec.name}: {'; '.join(problems)}")
+
+
+def refuse(data: Data) -> None:
+    """Refuse, all at once, data that no cell could be computed from."""
+    examine(data)
 
 
 def _problems(choices: Sequence[Choice], checker: Any) -> list[str]:
@@ -116,7 +121,7 @@ def outcome(tried_for: Trial, tried: Tried | RMixupError, made: Material, keep_w
 
 def _told(made: Material) -> list[dict[str, Any]]:
     """What was done to the data that changes numbers; who was left out stays with the data."""
-    told = ("connectivity", "regularize", "shorten")
+    told = ("connectivity", "regularize", "shorten", "symmetrise")
     return [{"step": step["step"], **step["parameters"]} for step in made.steps if step["step"] in told]
 
 

@@ -16,7 +16,7 @@ from rmixup.augment import Augmentation, as_augmentation
 from rmixup.augment.bank import STORAGE_EPS
 from rmixup.augment.geodesic import Geodesic
 from rmixup.augment.labels import Labels, encode
-from rmixup.data.doctor import Report, check
+from rmixup.data.doctor import Finding, Report, check, concerned
 from rmixup.data.networks import Networks
 from rmixup.data.splits import Split
 from rmixup.errors import DataError, NotSPDError
@@ -211,9 +211,17 @@ def _job(ds: Networks, settings: Settings, listen: Listener | None) -> _Job:
 
 
 def _refuse_errors(report: Report) -> None:
-    errors = [f"{one.code}: {one.message}; do: {one.remedy}" for one in report.findings if one.severity == "error"]
+    errors = [
+        f"{one.code}: {one.message}{_whose(one)}; do: {one.remedy}"
+        for one in report.findings
+        if one.severity == "error"
+    ]
     if errors:
         raise DataError(f"these data cannot be trained on (rmixup check tells more): {'; '.join(errors)}")
+
+
+def _whose(finding: Finding) -> str:
+    return f" ({concerned(finding)})" if finding.subjects or finding.nodes else ""
 
 
 def _form(ds: Networks, report: Report) -> Form:

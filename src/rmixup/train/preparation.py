@@ -19,6 +19,7 @@ from rmixup.data.doctor.finding import Patient
 from rmixup.data.doctor.scan import scan_matrices, scan_series
 from rmixup.data.labels import shown
 from rmixup.data.networks import Networks
+from rmixup.data.symmetry import symmetrised
 from rmixup.errors import DataError
 from rmixup.spd.repair import Regularizer, parse_regularizer
 
@@ -110,6 +111,7 @@ class Preparation:
         return self._regularized(computed, notes)
 
     def _from_matrices(self, ds: Networks) -> tuple[Networks, list[str]]:
+        ds = symmetrised(ds)
         return (ds, []) if history(ds).regularize else self._regularized(ds, [])
 
     def _regularized(self, ds: Networks, notes: list[str]) -> tuple[Networks, list[str]]:
@@ -154,6 +156,7 @@ def prepare(ds: Networks, kind: str | None, regularize: str | None, form: Form) 
     from_series = not ds.has_matrices or kind is not None or regularize in ESTIMATORS
     done = history(ds)
     if not from_series:
+        ds = symmetrised(ds)
         known = done if done.kind or done.regularize else done._replace(kind=_recognised(ds))
         if regularize is None:
             return ds, Preparation(*known, form)

@@ -144,6 +144,16 @@ def symmetry_tolerance(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(dtype).eps ** SYMMETRY_POWER_OF_EPS)
 
 
+def furthest_apart(matrix: Array, nodes: Array) -> str:
+    """Where mirror entries differ most, and what is there.
+
+    >>> furthest_apart(np.array([[1, 0.5], [0.1, 1]]), np.array(["a", "b"]))
+    '0.5 at a–b, 0.1 at b–a'
+    """
+    a, b = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
+    return f"{matrix[a, b]:.4g} at {nodes[a]}–{nodes[b]}, {matrix[b, a]:.4g} at {nodes[b]}–{nodes[a]}"
+
+
 def blocks(ds: Networks, series: SeriesScan | None, size: int) -> Iterator[tuple[Mask, Array]]:
     """(which are known, matrices) of so many people at a time, from the matrices or else from the series."""
     if series is None or ds.has_matrices:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rmixup.data.connectivity import MIN_FRAMES
 from rmixup.data.doctor.finding import Checks, Patient, Told, counted, named, span
-from rmixup.data.doctor.scan import TWIN_TOLERANCE, blocks
+from rmixup.data.doctor.scan import TWIN_TOLERANCE, blocks, furthest_apart
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -99,11 +99,18 @@ def asymmetric(patient: Patient) -> Told | None:
         m.asymmetric,
         lambda: (
             f"{m.asymmetric.sum()} of {counted(len(patient.ds), 'matrix')} are not symmetric: mirror entries "
-            f"differ by up to {m.asymmetry[m.asymmetric].max():.2g} of the largest entry"
+            f"differ by up to {m.asymmetry[m.asymmetric].max():.2g} of the largest entry ({_worst(patient)})"
         ),
         'if the symmetric part is meant: ds.with_matrices((S + S.transpose(0, 2, 1)) / 2, "symmetrise"), '
         "with S = ds.matrices",
     )
+
+
+def _worst(patient: Patient) -> str:
+    """Where the mirror entries lie furthest apart."""
+    row = int(np.where(patient.matrices.asymmetric, patient.matrices.asymmetry, 0.0).argmax())
+    ((_, matrix),) = patient.ds[row : row + 1].blocks()
+    return f"{patient.ds.subjects[row]}: {furthest_apart(np.asarray(matrix[0]), patient.ds.nodes)}"
 
 
 def looks_like_fisher_z(patient: Patient) -> Told | None:
