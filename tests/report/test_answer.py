@@ -103,8 +103,13 @@ def test_other_settings_are_counted_and_those_with_a_finding_are_told():
     loud = {"none": NONE, "rmixup": shifted(0.05)}
     found = answer([setting(silent), setting(loud, backbone="gcn", train_size=0.1), setting(silent, backbone="gin")])
     assert found.kind == "none"
-    assert "gcn, 10 % of the training data: rmixup +5.00 points (p ≤ 0.05 after Holm)." in found.beside
-    assert "In another setting there is no evidence of a gain or a loss." in found.beside
+    assert found.beside == [
+        "With gcn, 10 % of the training data: rmixup +5.00 points (p ≤ 0.05 after Holm).",
+        "In another setting there is no evidence of a gain or a loss.",
+        "Each of the 3 settings is corrected by itself: among many, one may stand out by chance.",
+    ]
+    quiet = answer([setting(silent), setting(silent, backbone="gin")])
+    assert quiet.beside == ["In the other setting there is no evidence of a gain or a loss."]
 
 
 def test_a_place_tells_size_and_length_where_they_are_not_all():

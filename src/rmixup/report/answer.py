@@ -154,16 +154,20 @@ def _best(rows: list[Row], sign: int) -> Row | None:
 def _others(settings: Sequence[Setting]) -> list[str]:
     """What came out in the other settings; that nothing did is said, too."""
     told = [words for setting in settings if (words := _elsewhere(setting))]
+    warning = (
+        f"Each of the {len(settings) + 1} settings is corrected by itself: among many, one may stand out by chance."
+    )
+    chance = [warning] if told else []
     silent = len(settings) - len(told)
     if not silent:
-        return told
+        return [*told, *chance]
     whole = "the other" if not told else "another"
     which = f"{whole} setting" if silent == 1 else f"{'the other' if not told else 'the remaining'} {silent} settings"
-    return [*told, f"In {which} there is no evidence of a gain or a loss."]
+    return [*told, f"In {which} there is no evidence of a gain or a loss.", *chance]
 
 
 def _elsewhere(setting: Setting) -> str:
     """One other setting, where anything came out."""
     shown = [one for one in augmented(setting) if _is_defined(one) and one.p_holm <= ALPHA]
     said = [f"{short(one.method)} {number(one.gain, sign=True)} {one.measure.unit}".rstrip() for one in shown]
-    return f"{place(setting)}: {listed(said)} (p ≤ {ALPHA:g} after Holm)." if said else ""
+    return f"With {place(setting)}: {listed(said)} (p ≤ {ALPHA:g} after Holm)." if said else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from rmixup.report.names import short, visible
 from rmixup.report.numbers import NONE, number, p_value, score
 from rmixup.report.predictions import SiteScores
 from rmixup.study.project import Study
-from rmixup.study.statistics import Comparison, measure
+from rmixup.study.statistics import ALPHA, Comparison, measure
 from rmixup.study.tables import Row, Setting, labels
 
 VERSION = __version__
@@ -32,9 +32,10 @@ HOW_COMPARED = (
     "Holm over the methods of a table (not over tables). “Excluded” is the one-sided 95 % bound: a larger gain, or a "
     "larger loss, can be excluded. Intervals are bootstrap intervals of the mean over splits."
 )
+HOW_SEVERAL = "Below the tables stand the comparisons of them with evidence of a gain or a loss, where there are any."
 HOW_SPLITS = (
     "A dot is one split; a grey line joins what was measured on the same split. In the panels of gains, the pale bar "
-    "is what the corrected test cannot exclude, and the dark bar is the mean."
+    "is what the corrected test cannot exclude, and the dark bar is the mean; right of the line is better."
 )
 HOW_CURVES = (
     "Mean loss over all runs of a method; the band holds the middle 80 % of them. The reported epoch is the best one "
@@ -134,10 +135,20 @@ def _ranked(row: Row) -> list[Cell]:
     return [Cell(number(rank), rank), Cell(number(wins, 1), wins), Cell(missing or "0", sum(row.missing.values()))]
 
 
-def verdicts(setting: Setting, alone: bool) -> list[str]:
-    """The sentence of each comparison; with where it holds, unless there is one setting alone."""
-    where = "" if alone else f"{place(setting)}: "
-    return [f"{where}{visible(sentence).replace('(-', '(−')}" for sentence in setting.verdicts]
+def verdicts(found: Sequence[Setting]) -> list[str]:
+    """The sentence of each comparison; of several settings those alone that show anything, with where."""
+    if len(found) == 1:
+        return [_typeset(sentence) for sentence in found[0].verdicts]
+    return [
+        f"{place(setting)}: {_typeset(sentence)}"
+        for setting in found
+        for one, sentence in zip(setting.comparisons, setting.verdicts, strict=True)
+        if one.p_holm <= ALPHA
+    ]
+
+
+def _typeset(sentence: str) -> str:
+    return visible(sentence).replace("(-", "(−")
 
 
 # --- sites

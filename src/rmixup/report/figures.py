@@ -14,6 +14,7 @@ import numpy as np
 
 from rmixup.report.health import CLASS_COLOURS
 from rmixup.report.inline import plain
+from rmixup.report.names import short
 from rmixup.report.numbers import number
 from rmixup.report.predictions import Calibration, Floats, Predicted, SiteScores
 from rmixup.report.swelling import BLUE, GREY, INK, ORANGE, PURPLE, STYLE, VERMILLION
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 P = ParamSpec("P")
-WIDTH = 4.0  # inches
+WIDTH = 3.6  # inches
 _SITES = 24
+_LABEL = 26  # letters of a name beside an axis
 _POINTS = 600  # more than so many are drawn as pixels
 # Curve -> label, colour, dash.
 LOSSES: dict[str, tuple[str, str, Any]] = {
@@ -96,14 +98,14 @@ def gains(setting: Setting) -> Figure:
         axes.plot(gain, np.full(len(gain), place), "o", color=colour, ms=4, mew=0, alpha=0.75, zorder=2)
         axes.plot(one.gain, place, "|", color=INK, ms=15, mew=2.2, zorder=3)
     unit = measure(setting.score).unit
-    axes.set_xlabel(f"gain over {plain(setting.reference)}{f' ({unit})' if unit else ''}; right is better")
+    axes.set_xlabel(f"gain over {plain(setting.reference)}{f' ({unit})' if unit else ''}")
     return figure
 
 
 def _rows(rows: Sequence[Row]) -> tuple[Figure, Axes]:
     """A panel with a line for each method, the first on top."""
     figure, axes = panel(0.9 + 0.29 * len(rows))
-    axes.set_yticks(range(len(rows)), [plain(row.method) for row in rows])
+    axes.set_yticks(range(len(rows)), [plain(short(row.method, _LABEL)) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -193,16 +195,15 @@ def calibration(method: str, found: Calibration, binary: bool, name: str) -> Fig
 
 
 @styled
-def regression(method: str, parts: Sequence[Predicted]) -> Figure:
-    """Predicted against true numbers, of all test parts."""
+def regression(method: str, parts: Sequence[Predicted], ends: tuple[float, float]) -> Figure:
+    """Predicted against true numbers, of all test parts; `ends` of both axes, so that methods can be compared."""
     figure, axes = panel(3.1)
     truth = np.concatenate([part.truth for part in parts])
     predicted = np.concatenate([part.outputs[:, 0] for part in parts])
-    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
     axes.plot(ends, ends, color=GREY, lw=1, ls=(0, (4, 3)))
     many = len(truth) > _POINTS
     axes.plot(truth, predicted, "o", color=BLUE, ms=3, mew=0, alpha=0.15 if many else 0.5, rasterized=many)
-    axes.set(xlabel="true", ylabel="predicted")
+    axes.set(xlabel="true", ylabel="predicted", xlim=ends, ylim=ends)
     varied = truth.std() > 0 and predicted.std() > 0
     r = float(np.corrcoef(truth, predicted)[0, 1]) if varied else float("nan")
     _title(axes, method, f"r {number(r)}")
@@ -228,7 +229,7 @@ def sites(found: SiteScores, setting: Setting) -> Figure:
             ms=11 if reference else 4.5, mew=2.2 if reference else 0, alpha=1 if reference else 0.7,
             zorder=2 + reference,
         )  # fmt: skip
-    axes.set_yticks(range(len(shown)), [f"{plain(site)}" for site in shown], fontsize=8)
+    axes.set_yticks(range(len(shown)), [plain(short(site, _LABEL)) for site in shown], fontsize=8)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

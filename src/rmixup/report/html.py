@@ -123,13 +123,14 @@ def _principal(found: Sequence[Setting]) -> list[Setting]:
 
 def _results(found: Sequence[Setting]) -> Section:
     words = [content.HOW_COMPARED] if found else ["There is nothing to compare yet."]
+    words += [content.HOW_SEVERAL] if len(found) > 1 else []
     tables = [content.scores(setting) for setting in found]
     return Section(
         "results",
         "Results",
         words,
         tables,
-        points=[line for s in found for line in content.verdicts(s, len(found) == 1)],
+        points=content.verdicts(found),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,12 +79,11 @@ def of_trends(settings: Sequence[Setting]) -> Iterator[Picture]:
 
 
 def _families(settings: Sequence[Setting], held: str) -> list[list[Setting]]:
-    """Settings of one backbone that agree in what is held."""
-    return [list(group) for _, group in groupby(_sorted(settings, held), lambda s: (s.backbone, str(getattr(s, held))))]
-
-
-def _sorted(settings: Sequence[Setting], held: str) -> list[Setting]:
-    return sorted(settings, key=lambda s: (s.backbone, str(getattr(s, held))))
+    """Settings of one backbone that agree in what is held, in the order they come in."""
+    families: dict[tuple[str, Any], list[Setting]] = {}
+    for setting in settings:
+        families.setdefault((setting.backbone, getattr(setting, held)), []).append(setting)
+    return list(families.values())
 
 
 def _few(words: Sequence[str]) -> str:
@@ -158,10 +156,11 @@ def of_curves(found: Runs, name: str) -> Iterator[Picture]:
 
 def of_predictions(found: Runs, name: str) -> Iterator[Picture]:
     """Calibration, or predicted against true numbers, one panel a method."""
+    ends = _ends(found.predictions)
     for k, (method, parts) in enumerate(list(found.predictions.items())[:METHODS_DRAWN]):
         if not parts[0].classes:
             words = f"Predicted against true values of {short(method)}, {sum(len(p.truth) for p in parts)} predictions."
-            yield Picture(f"{name}-{k + 1}", figures.regression(method, parts), words)
+            yield Picture(f"{name}-{k + 1}", figures.regression(method, parts, ends), words)
             continue
         told = calibration(parts)
         words = (
@@ -170,6 +169,16 @@ def of_predictions(found: Runs, name: str) -> Iterator[Picture]:
         )
         drawn = figures.calibration(method, told, binary=bool(found.binary), name=found.binary)
         yield Picture(f"{name}-{k + 1}", drawn, words)
+
+
+def _ends(predictions: Mapping[str, Sequence[Predicted]]) -> tuple[float, float]:
+    """The smallest and the largest number, true or predicted, of all methods, with a little room."""
+    every = [part for parts in predictions.values() for part in parts]
+    if not every:
+        return 0.0, 1.0
+    values = np.concatenate([values for part in every for values in (part.truth, part.outputs[:, 0])])
+    room = 0.03 * float(np.ptp(values)) or 0.5
+    return float(values.min()) - room, float(values.max()) + room
 
 
 def of_sites(found: SiteScores, setting: Setting, name: str) -> Picture:

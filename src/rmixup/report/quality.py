@@ -122,7 +122,7 @@ def draw_labels(findings: Findings) -> Figure:
     for axes in (left, middle):
         axes.set_xlim(limits[:, 0].min(), limits[:, 1].max())
     _draw_contrast(right, contrast, places)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8.5)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8.5)
     return figure
 
 
@@ -146,7 +146,7 @@ def _draw_contrast(axes: Axes, contrast: pd.DataFrame, places: np.ndarray) -> No
     for place in places[:-1]:
         axes.axhline(place - 0.5, color=GREY, lw=0.4, alpha=0.5, zorder=0)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("log-Euclidean gain on the middle person\nminus that on anybody (points, 95 % interval)")
+    axes.set_xlabel("gain on the middle person minus\nthat on anybody (points, 95 % interval)")
     head(axes, "c", "What the label can have to do with it")
 
 
