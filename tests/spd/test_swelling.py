@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from rmixup.cli import run
 from rmixup.data.readers.simulate import simulate
 from rmixup.report import swelling as drawn
 from rmixup.spd.metrics import METRICS
@@ -84,12 +83,3 @@ def test_figure_shows_every_curve_and_network() -> None:
     np.testing.assert_array_equal(one.images[0].get_array(), A.numpy())
     assert middle.get_title() == "middle"
     assert "mean diagonal 1.00" in one.get_xlabel()
-
-
-def test_demo_writes_a_figure_and_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", "--out", str(tmp_path / "new" / "demo")]) == 0
-    svg, png = (tmp_path / "new" / "demo" / f"swelling.{kind}" for kind in ("svg", "png"))
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert svg.read_text().count("<image") == 4
-    assert max(svg.stat().st_size, png.stat().st_size) < 400_000
-    assert str(png) in capsys.readouterr().out

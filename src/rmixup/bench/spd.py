@@ -8,6 +8,7 @@ error of its mixes against float64. May not be here: anything that a machine wit
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -156,7 +157,13 @@ def _pyriemann(inputs: Inputs) -> Call | str:
         return "skipped: pyriemann >= 0.12 is not installed"
     a, b = (x.double().numpy() for x in (inputs.a, inputs.b))
     lam = inputs.lam[:, 0, 0].double().numpy()
-    return lambda: torch.from_numpy(geodesic_logeuclid(a, b, lam))
+
+    def mix() -> Tensor:
+        with warnings.catch_warnings():  # array-api-extra deprecates what pyRiemann 0.12 calls
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return torch.from_numpy(geodesic_logeuclid(a, b, lam))
+
+    return mix
 
 
 def _captured(step: Call) -> Call:
