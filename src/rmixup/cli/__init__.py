@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from rmixup.errors import RMixupError
+from rmixup.errors import RMixupError, printable
 
 # Command -> module; a module has a function `command`, or an `app` for a group of commands.
 COMMANDS = {
@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "rmixup.cli.check",
     "train": "rmixup.cli.train",
     "predict": "rmixup.cli.predict",
+    "explain": "rmixup.cli.explain",
     "study": "rmixup.cli.study",
     "paper": "rmixup.cli.paper",
     "report": "rmixup.cli.report",
@@ -44,6 +45,20 @@ _EVERY_COMMAND = "Every command has examples in its --help."
 # typer >= 0.20 carries its own copy of click, earlier ones use click itself: reach the class through typer.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
+
+class _Ordered(typer.core.TyperGroup):
+    """Typer lists groups of commands after all others; here they stand where `PANELS` has them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of the help."""
+        return sorted(super().list_commands(ctx), key=_place_in_help)
+
+
+def _place_in_help(name: str) -> int:
+    order = [one for names in PANELS.values() for one in names]
+    return order.index(name) if name in order else len(order)
+
+
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -51,8 +66,10 @@ EXIT_INTERRUPTED = 130
 
 def build() -> typer.Typer:
     """Put the commands together."""
+    panels = {name: panel for panel, names in PANELS.items() for name in names}
     app = typer.Typer(
         name="rmixup",
+        cls=_Ordered,
         help="Augment, model and evaluate networks measured on few samples.",
         epilog=f"{_NEW_HERE} {_EVERY_COMMAND}",
         no_args_is_help=True,
@@ -61,9 +78,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_options)
-    panels = {name: panel for panel, names in PANELS.items() for name in names}
-    order = list(panels)
-    for name in sorted(COMMANDS, key=lambda name: order.index(name) if name in panels else len(order)):
+    for name in sorted(COMMANDS, key=_place_in_help):
         part, panel = import_module(COMMANDS[name]), panels.get(name)
         if hasattr(part, "app"):
             for inner in part.app.registered_commands:
@@ -120,16 +135,43 @@ def run(arguments: list[str]) -> int:
         code = build()(args=arguments, prog_name="rmixup", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except _ClickError as error:
-        return _fail(getattr(error, "message", str(error)), error, debug)
-    except (RMixupError, OSError) as error:
-        return _fail(str(error), error, debug)
+    except Exception as error:
+        return _failed(error, debug)
     return code if isinstance(code, int) else 0
+
+
+def _failed(error: Exception, debug: bool) -> int:
+    """Tell people what went wrong in one line; `--debug` shows the rest."""
+    if isinstance(error, _ClickError):
+        return _misused(error, debug)
+    if isinstance(error, RMixupError):
+        return _fail(str(error), error, debug)
+    if isinstance(error, OSError):
+        return _fail(_told_by_system(error), error, debug)
+    found = f"unexpected {type(error).__name__}: {error}"
+    return _fail(f"{found}; this is a defect of rmixup: please report it with what --debug prints", error, debug)
+
+
+def _misused(error: Exception, debug: bool) -> int:
+    """What was typed wrongly: which argument or option, and where to read about it."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return 0  # the help was printed, as was asked for
+    where = getattr(getattr(error, "ctx", None), "command_path", "rmixup")
+    # pydantic's own words come through some versions of typer.
+    words = error.format_message().rstrip(".").replace("Value error, ", "")  # type: ignore[attr-defined]
+    return _fail(f"{words}; see {where} --help", error, debug)
+
+
+def _told_by_system(error: OSError) -> str:
+    """Name the file first, as all other errors do."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror.lower()}; check the path, its rights and the free space"
 
 
 def _fail(message: str, error: Exception, debug: bool) -> int:
     if debug:
         raise error
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     typer.echo(f"rmixup: error: {line}", err=True)
     return EXIT_BAD_INPUT

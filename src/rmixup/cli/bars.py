@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.progress import Progress
 
@@ -28,6 +30,22 @@ def _bar(name: str, quiet: bool = False) -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, disable=quiet or not console.is_terminal)
+
+
+@contextmanager
+def waiting(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """What is being done, with the time it has taken, where nobody knows how long it will; gone when it is done.
+
+    Yields a function that says what is being done now.
+    """
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as shown:
+        task = shown.add_task(escape(what), total=None)
+        yield lambda now: shown.update(task, description=escape(now))
 
 
 @contextmanager

@@ -10,46 +10,43 @@ import typer
 
 if TYPE_CHECKING:
     from rmixup.data.doctor import Report
-    from rmixup.data.networks import Networks
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "blue"}
 
 
-def command(
+def command(  # noqa: PLR0917 -- typer passes every option by name
     path: Annotated[Path, typer.Argument(help="A folder of rmixup import, or any file or folder it reads.")],
     target: Annotated[str | None, typer.Option(help="Column to predict, instead of the one imported.")] = None,
     groups: Annotated[str | None, typer.Option(help="Column of sites.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: ok, findings.")] = False,
     figure: Annotated[Path | None, typer.Option(help="Draw the summary here (.png, .svg, .pdf).")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors; exit 0 or 1.")] = False,
 ) -> int:
     """Examine a data set: what is wrong with it, whom it concerns, and what to do. Exits 1 if anything is an error.
 
     Example: rmixup check my-cohort --figure health.png
     """
+    from rmixup.cli.bars import waiting
+    from rmixup.cli.places import check_file
     from rmixup.data.doctor import check
-
-    ds = _open(path, target, groups)
-    report = check(ds)
-    if figure is not None:
-        from rmixup.report import health
-
-        health.write(health.draw(ds, report), figure)
-    if as_json:
-        typer.echo(report.to_json())
-    else:
-        _show(report, path, figure)
-    return 0 if report.ok else 1
-
-
-def _open(path: Path, target: str | None, groups: str | None) -> Networks:
-    """Load anything; of a folder that rmixup wrote, verify every checksum first."""
-    from rmixup.data import store
     from rmixup.data.readers import load
 
-    folder = path.parent if path.name == store.MANIFEST else path
-    if (folder / store.MANIFEST).is_file():
-        store.open_folder(folder, verify=True)
-    return load(path, target=target, groups=groups)
+    if figure is not None:
+        check_file(figure, "--figure")
+    with waiting(f"reading {path}", quiet or as_json) as now:
+        ds = load(path, target=target, groups=groups, verify=True)
+        now(f"examining {len(ds)} networks")
+        report = check(ds)
+        if figure is not None:
+            from rmixup.report import health
+
+            now("drawing")
+            health.write(health.draw(ds, report), figure)
+    if as_json:
+        typer.echo(report.to_json())
+    elif not quiet:
+        _show(report, path, figure)
+    return 0 if report.ok else 1
 
 
 def _show(report: Report, path: Path, figure: Path | None) -> None:

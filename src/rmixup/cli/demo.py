@@ -30,19 +30,22 @@ def command(
     Example: rmixup demo --out demo
     """
     from rmixup.cli.bars import of_cells, of_figures
+    from rmixup.cli.places import check_folder
     from rmixup.report.html import tell, write
     from rmixup.study import demo, work
     from rmixup.study.executors import executor_for
     from rmixup.study.runner import ending_on_sigterm, run
 
+    check_folder(out)
+    quietly = quiet or as_json
     study = demo.prepare(out, quick)
-    with ending_on_sigterm(), of_cells(quiet) as listener:
+    with ending_on_sigterm(), of_cells(quietly) as listener:
         summary = run(study, work.work, executor_for(work.work, study, processes), listener)
-    with of_figures(quiet) as drawing:
+    with of_figures(quietly) as drawing:
         told = tell(study)
         page = write(told, out, drawing)[0]
     _draw_swelling(out)
-    if not quiet:
+    if as_json or not quiet:
         _say(study, told, page, as_json)
     return 0 if summary.complete else 1
 

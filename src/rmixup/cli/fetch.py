@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -29,10 +28,11 @@ def abide(  # noqa: PLR0917 -- typer passes every option by name
 
     Example: rmixup fetch abide abide-cc200
     """
-    from rmixup.cli.import_ import bar, described
+    from rmixup.cli.import_ import bar, say_written
+    from rmixup.cli.places import check_folder
     from rmixup.data.readers.fetch import fetch_abide
 
+    check_folder(out, "OUT")
     with bar(quiet or as_json) as progress:
         ds = fetch_abide(out, atlas, cache, overwrite, progress)
-    if not quiet:
-        typer.echo(json.dumps(described(out, ds)) if as_json else f"Wrote {out}: {ds}.\nNext: rmixup check {out}")
+    say_written(out, ds, as_json, quiet)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmixup.cli import completion
+
 if TYPE_CHECKING:
     from rmixup.data.networks import Networks
 
@@ -43,7 +45,13 @@ _PATIENCE_S = 1.0
 def command(  # noqa: PLR0917 -- typer passes every option by name
     source: Annotated[Path, typer.Argument(help="File or folder with series, matrices or expression.")],
     out: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
-    layout: Annotated[str, typer.Option(help="pcp, bids, mat, arrays, tables, expression; auto finds out.")] = "auto",
+    layout: Annotated[
+        str,
+        typer.Option(
+            help="pcp, bids, mat, arrays, tables, expression; auto finds out.",
+            autocompletion=completion.of(completion.LAYOUTS),
+        ),
+    ] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if rmixup wrote it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
@@ -56,7 +64,13 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     where: Annotated[Texts, _label("COLUMN=VALUE: use these people only.")] = None,
     allow_missing: Annotated[bool, _label("Leave out people without a row.", "--allow-missing")] = False,
     drop_unlabelled: Annotated[bool, _label("Leave out people without a label.", "--drop-unlabelled")] = False,
-    kind: Annotated[Text, _repair("correlation, covariance, ledoit-wolf, oas, partial: matrices from series.")] = None,
+    kind: Annotated[
+        Text,
+        _repair(
+            "correlation, covariance, ledoit-wolf, oas, partial: matrices from series.",
+            autocompletion=completion.of(completion.KINDS),
+        ),
+    ] = None,
     regularize: Annotated[Text, _repair("shrink=0.05, floor=1e-6, ledoit-wolf or oas.")] = None,
     frames: Annotated[Int, _repair("Use the first so many frames.", min=2)] = None,
     constant: Annotated[Text, _repair("What nodes that do not vary become: error, zero, nan.")] = None,
@@ -99,8 +113,7 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     if target:
         options["target"] = target[0] if len(target) == 1 else target
     ds = run_import(source, out, layout, overwrite, quiet or as_json, **options)
-    if not quiet:
-        typer.echo(json.dumps(described(out, ds)) if as_json else f"Wrote {out}: {ds}.\nNext: rmixup check {out}")
+    say_written(out, ds, as_json, quiet)
 
 
 _OWN = frozenset({"source", "out", "layout", "overwrite", "as_json", "quiet", "target"})
@@ -108,8 +121,10 @@ _OWN = frozenset({"source", "out", "layout", "overwrite", "as_json", "quiet", "t
 
 def run_import(source: Path, out: Path, layout: str, overwrite: bool, quiet: bool, **options: Any) -> Networks:
     """Import with a bar on the terminal."""
+    from rmixup.cli.places import check_folder
     from rmixup.data.readers import import_folder
 
+    check_folder(out, "OUT")
     with bar(quiet) as progress:
         return import_folder(source, out, layout, overwrite, progress, **options)
 
@@ -131,6 +146,14 @@ def bar(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
                 shown.update(task, completed=done, total=count, refresh=True)
 
         yield tell
+
+
+def say_written(out: Path, ds: Networks, as_json: bool, quiet: bool) -> None:
+    """One line for people, with what to do next; for machines an object, also where people want silence."""
+    if as_json:
+        typer.echo(json.dumps(described(out, ds)))
+    elif not quiet:
+        typer.echo(f"Wrote {out}: {ds}.\nNext: rmixup check {out}")
 
 
 def described(out: Path, ds: Networks) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmixup.cli import completion
 from rmixup.cli.study import DEFAULT_WORK, Allow, Dask, Processes, Retry
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def command(
         typer.Argument(
             help="overall, gcn, sample-size, length, alpha, time, swelling, kernel, labels, curves; or all.",
             show_default=False,
+            autocompletion=completion.of(completion.STUDIES),
         ),
     ],
     data: Annotated[
@@ -80,7 +82,11 @@ def command(
     frames: Annotated[int | None, typer.Option(min=3, help="Use the first frames of each series.")] = None,
     least_frames: Annotated[int | None, typer.Option(min=3, help="Leave out people with shorter series.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help="correlation, covariance, ledoit-wolf, oas, partial: matrices from series.")
+        str | None,
+        typer.Option(
+            help="correlation, covariance, ledoit-wolf, oas, partial: matrices from series.",
+            autocompletion=completion.of(completion.KINDS),
+        ),
     ] = None,
     regularize: Annotated[
         str | None, typer.Option(help="shrink=0.05, floor=1e-6, ledoit-wolf or oas; floor=1e-6 where it is needed.")
@@ -106,6 +112,7 @@ def command(
     allow: Allow = False,
     retry_failed: Retry = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: studies, skipped.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> int:
     """Run a study of the paper on your data: its table, its figure, and sentences that say what came out.
 
@@ -115,6 +122,8 @@ def command(
 
     rmixup paper overall --data ABIDE --preset abide-100 --processes 0 --stack 40 --out paper
     """
+    from rmixup.cli.bars import waiting
+    from rmixup.cli.places import check_folder
     from rmixup.study.presets import PRESETS, find
     from rmixup.study.presets.opening import opened
     from rmixup.study.project import Settings
@@ -122,13 +131,20 @@ def command(
 
     names = list(PRESETS) if name == _ALL else [name]
     modules = {one: find(one) for one in names}
+    place = out or Path("paper-quick" if quick else "paper")
+    check_folder(place)
+    if pack is not None:
+        check_folder(pack, "--pack")
     after = {"task": task, "least_frames": least_frames, "drop_unlabelled": drop_unlabelled or None}
     fields = {"groups": groups, "nodes": nodes, "frames": frames, "kind": kind, "regularize": regularize}
-    found = opened(_data(data, preset, {**fields, "target": _target(target)}, after))
+    asked = _data(data, preset, {**fields, "target": _target(target)}, after)
+    with waiting(f"reading {data or preset}", quiet or as_json):
+        found = opened(asked)
+        identity = None if found.ds.y is None else identify(found.data, anew=False)
     run = _Run(
         found,
-        identity=None if found.ds.y is None else identify(found.data, anew=False),
-        out=out or Path("paper-quick" if quick else "paper"),
+        identity=identity,
+        out=place,
         settings=Settings(stack, threads, device),
         quick=quick,
         repeats=repeats,
@@ -136,13 +152,14 @@ def command(
         dask=dask,
         allow=allow,
         retry_failed=retry_failed,
-        quiet=as_json,
+        quiet=quiet or as_json,
     )
     if pack is not None:
-        return _pack(modules, run, pack)
+        return _pack(modules, run, pack, as_json)
     done, skipped = _studies(modules, run, one_by_one=name != _ALL)
     if as_json:
         typer.echo(json.dumps({"studies": [_described(one) for one in done], "skipped": skipped}))
+    _say(run, f"Next: open the figures (.svg) in {run.out}; its tables are .csv, .md and .tex.")
     return 0 if all(one.complete for one in done) else 1
 
 
@@ -211,24 +228,28 @@ def _studies(modules: dict[str, ModuleType], run: _Run, one_by_one: bool) -> tup
 
 
 def _study(name: str, module: ModuleType, run: _Run) -> _Done:
+    from rmixup.cli.bars import waiting
     from rmixup.report.paper import write
 
     folder = run.out / name
-    findings, complete = _measured(module, run) if hasattr(module, "compute") else _trained(module, folder, run)
-    return _Done(findings, folder, write(findings, folder), complete)
+    findings, complete = _measured(name, module, run) if hasattr(module, "compute") else _trained(module, folder, run)
+    with waiting(f"{name}: drawing", run.quiet):
+        return _Done(findings, folder, write(findings, folder), complete)
 
 
-def _measured(module: ModuleType, run: _Run) -> tuple[Findings, bool]:
+def _measured(name: str, module: ModuleType, run: _Run) -> tuple[Findings, bool]:
     """A study that only measures matrices."""
+    from rmixup.cli.bars import waiting
     from rmixup.study.presets.opening import for_measuring
 
-    ds, regularizer = for_measuring(run.found)
-    return module.compute(ds, regularizer=regularizer, quick=run.quick), True
+    with waiting(f"{name}: measuring", run.quiet):
+        ds, regularizer = for_measuring(run.found)
+        return module.compute(ds, regularizer=regularizer, quick=run.quick), True
 
 
 def _trained(module: ModuleType, folder: Path, run: _Run) -> tuple[Findings, bool]:
     """A study of cells: begun or continued in `folder`/study, and finished as far as there are results."""
-    from rmixup.cli.bars import of_cells
+    from rmixup.cli.bars import of_cells, waiting
     from rmixup.errors import RMixupError
     from rmixup.study import work
     from rmixup.study.executors import executor_for
@@ -245,8 +266,9 @@ def _trained(module: ModuleType, folder: Path, run: _Run) -> tuple[Findings, boo
         summary = run_study(study, work.work, executor, listener, run.retry_failed)
     if not summary.done:
         raise RMixupError(f"{study.folder}: no run has a result: {_first_failure(study)}")
-    more = _steps(study, run) if timed else {}
-    return module.finish(study, **more), summary.complete
+    with waiting(f"{module.NAME}: timing steps" if timed else f"{module.NAME}: reading results", run.quiet):
+        more = _steps(study, run) if timed else {}
+        return module.finish(study, **more), summary.complete
 
 
 def _begun(module: ModuleType, folder: Path, run: _Run) -> Study:
@@ -263,7 +285,7 @@ def _begun(module: ModuleType, folder: Path, run: _Run) -> Study:
     return begin(folder / "study", spec, run.identity, settings, DEFAULT_WORK, allow=run.allow)
 
 
-def _pack(modules: dict[str, ModuleType], run: _Run, place: Path) -> int:
+def _pack(modules: dict[str, ModuleType], run: _Run, place: Path, as_json: bool) -> int:
     """Write the cells of studies that train for another machine, and say how to go on."""
     from rmixup.errors import DataError
     from rmixup.study import remote
@@ -283,10 +305,10 @@ def _pack(modules: dict[str, ModuleType], run: _Run, place: Path) -> int:
         cells = remote.pack(study, place / name)
         packed.append({"study": name, "folder": str(place / name), "cells": cells, "take_into": str(study.folder)})
         _say(run, f"Packed {cells} runs of {name} in {place / name}.")
-    if run.quiet:
+    if as_json:
         typer.echo(json.dumps({"packed": packed}))
     _say(run, "On the GPU machine, for each folder: python -m rmixup.train.remote FOLDER results.jsonl")
-    _say(run, f"Then here: rmixup study take {run.out}/NAME/study results.jsonl; and this command without --pack.")
+    _say(run, f"Next: rmixup study take {run.out}/NAME/study results.jsonl; and this command without --pack.")
     return 0
 
 

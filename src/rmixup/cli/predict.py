@@ -20,6 +20,7 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a table that is there.")] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; a GPU where there is one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Apply a model to new people: one row each, with the prediction and the probability of each class.
 
@@ -28,16 +29,21 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
 
     Example: rmixup predict my-model new-cohort -o predictions.tsv
     """
+    from rmixup.cli.bars import waiting
+    from rmixup.cli.places import check_file
     from rmixup.data.readers import load
     from rmixup.errors import StoreError
     from rmixup.train.folder import load_model
     from rmixup.train.predictor import write_predictions
 
+    check_file(out)
     if out.exists() and not overwrite:
         raise StoreError(f"{out}: exists already; choose another name, or replace it with --overwrite")
     predictor = load_model(model)
-    ds = load(data)
-    found = predictor.predict(ds, device)
+    with waiting(f"reading {data}", quiet or as_json) as now:
+        ds = load(data, verify=True)
+        now(f"predicting {len(ds)} people")
+        found = predictor.predict(ds, device)
     scores, scored, why = predictor.score(ds, found)
     write_predictions(found, out)
     said = {
@@ -53,7 +59,7 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     }
     if as_json:
         typer.echo(json.dumps(said))
-    else:
+    elif not quiet:
         typer.echo("\n".join(_lines(said, found, predictor)))
 
 

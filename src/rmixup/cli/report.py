@@ -22,16 +22,19 @@ def command(
     Example: rmixup report results --out results-report
     """
     from rmixup.cli.bars import of_figures
+    from rmixup.cli.places import check_folder
     from rmixup.report.html import tell, write
     from rmixup.study.project import open_study
 
-    study = open_study(folder)
-    with of_figures(quiet) as drawing:
+    study, place = open_study(folder), out or folder / "report"
+    check_folder(place)
+    with of_figures(quiet or as_json) as drawing:
         told = tell(study)
-        written = write(told, out or folder / "report", drawing)
+        written = write(told, place, drawing)
     if as_json:
         answer = {"answer": told.answer.sentence, "kind": told.answer.kind}
         typer.echo(json.dumps({**answer, "report": str(written[0]), "files": [str(path) for path in written]}))
     elif not quiet:
         typer.echo("\n\n".join([told.answer.sentence, *told.answer.beside]))
-        typer.echo(f"\nWrote {written[0]} and {len(written) - 1} figures and tables. Next: open it in a browser.")
+        typer.echo(f"\nWrote {written[0]} and {len(written) - 1} figures and tables.")
+        typer.echo(f"Next: open {written[0]} in a browser.")

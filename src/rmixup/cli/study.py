@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rmixup.study.project import Study
     from rmixup.study.runner import Listener, Summary
+    from rmixup.study.spec import Spec
 
 app = typer.Typer(
     help="Compare methods on paired splits: new, run, resume, status, verify, export.", no_args_is_help=True
@@ -29,7 +30,9 @@ Processes = Annotated[int, typer.Option(min=0, help="Worker processes; 0 runs in
 Dask = Annotated[str | None, typer.Option(help="Run on this Dask scheduler: its address or .json file.")]
 Allow = Annotated[bool, typer.Option("--allow", help="Continue although something changed, and write that down.")]
 Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
-WorkName = Annotated[str, typer.Option("--work", help="Module that runs cells: `identify`, `work` and maybe `check`.")]
+WorkName = Annotated[
+    str, typer.Option("--work", help="Module that runs cells: `identify`, `work`, maybe `check`, `refuse`.")
+]
 
 
 class Format(StrEnum):
@@ -43,19 +46,23 @@ class Format(StrEnum):
 def new(
     spec: Annotated[Path, typer.Argument(help="File to write.")],
     quick: Annotated[bool, typer.Option("--quick", help="Few splits, few epochs.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a commented spec to start from.
 
     Example: rmixup study new mine.toml --quick
     """
+    from rmixup.cli.places import check_file
     from rmixup.errors import StoreError
     from rmixup.study.files import write
     from rmixup.study.spec import template
 
+    check_file(spec, "SPEC")
     if spec.exists():
         raise StoreError(f"{spec}: exists already; choose another name")
     write(spec, template(spec.name, quick).encode())
-    typer.echo(f"Wrote {spec}. Name your data in it.\nNext: rmixup study run {spec} --out results")
+    if not quiet:
+        typer.echo(f"Wrote {spec}. Name your data in it.\nNext: rmixup study run {spec} --out results")
 
 
 @app.command()
@@ -78,13 +85,14 @@ def run(
 
     Example: rmixup study run mine.toml --out results --processes 2
     """
+    from rmixup.cli.places import check_folder
     from rmixup.study.project import Settings, begin
-    from rmixup.study.spec import read_spec
 
-    checked, module = read_spec(spec), _module(work)
+    check_folder(out)
+    checked, module = _spec(spec), _module(work)
     if hasattr(module, "check"):
         module.check(checked)
-    data = module.identify(checked.data)
+    data = _identified(module, checked.data)
     study = begin(out, checked, data, Settings(stack, threads, device), work, allow=allow)
     _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json, quiet=quiet)
 
@@ -108,7 +116,7 @@ def resume(
     from rmixup.study.project import begin, open_study
 
     before = open_study(folder)
-    data = _module(work).identify(before.spec.data)
+    data = _identified(_module(work), before.spec.data)
     study = begin(folder, before.spec, data, before.settings, work, allow=allow)
     _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json, quiet=quiet)
 
@@ -128,19 +136,21 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def verify(folder: Folder, as_json: AsJson = False) -> None:
+def verify(folder: Folder, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Check every result against its checksums; damaged ones are moved aside, and `resume` does them again.
 
     Example: rmixup study verify results
     """
+    from rmixup.cli.bars import waiting
     from rmixup.study.project import open_study
 
     store = open_study(folder).store
     checked = len(store.done())
-    damages = [{"key": d.key, "problem": d.problem, "moved_to": str(d.moved_to)} for d in store.verify()]
+    with waiting(f"checking {checked} cells", quiet or as_json):
+        damages = [{"key": d.key, "problem": d.problem, "moved_to": str(d.moved_to)} for d in store.verify()]
     if as_json:
         typer.echo(json.dumps({"ok": not damages, "checked": checked, "damaged": damages}))
-    else:
+    elif not quiet:
         lines = [f"{d['problem']} (moved to {d['moved_to']})" for d in damages]
         after = f"Next: rmixup study resume {folder}" if damages else f"Next: rmixup report {folder}"
         typer.echo("\n".join([*lines, f"{checked} cells checked, {len(damages)} damaged", after]))
@@ -154,25 +164,36 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Folder to write to; FOLDER/export by default.")] = None,
     form: Annotated[Format, typer.Option("--format", help="csv or parquet.")] = Format.csv,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write cells, summary, comparisons, predictions and curves as tables.
 
     Example: rmixup study export results --format parquet
     """
+    from rmixup.cli.bars import waiting
+    from rmixup.cli.places import check_folder
     from rmixup.study.export import export
     from rmixup.study.project import open_study
 
-    paths = [str(path) for path in export(open_study(folder), out or folder / "export", form.value)]
-    typer.echo(json.dumps({"files": paths}) if as_json else "\n".join(paths))
+    study, place = open_study(folder), out or folder / "export"
+    check_folder(place)
+    with waiting(f"writing {place}", quiet or as_json):
+        paths = [str(path) for path in export(study, place, form.value)]
+    if as_json:
+        typer.echo(json.dumps({"files": paths}))
+    elif not quiet:
+        reader = "read_csv" if form is Format.csv else "read_parquet"
+        typer.echo("\n".join([*paths, f"Next: read them with pandas.{reader}, or anything that reads {form.value}."]))
 
 
 @app.command()
-def pack(
+def pack(  # noqa: PLR0917 -- typer passes every option by name
     spec: Annotated[Path, typer.Argument(help="A spec, from `rmixup study new`.")],
     folder: Annotated[Path, typer.Argument(help="Folder to write; it holds the networks, so guard it as the data.")],
     out: Annotated[Path, typer.Option(help="Folder of the study; one that exists is continued.")],
     allow: Allow = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Take what is to be done to a GPU machine that has torch and NumPy only, without an installation.
 
@@ -182,21 +203,25 @@ def pack(
 
     Example: rmixup study pack mine.toml packed --out results
     """
+    from rmixup.cli.bars import waiting
+    from rmixup.cli.places import check_folder
     from rmixup.study import remote
     from rmixup.study.project import Settings, begin
-    from rmixup.study.spec import read_spec
 
-    checked, module = read_spec(spec), _module(DEFAULT_WORK)
+    check_folder(out)
+    check_folder(folder, "FOLDER")
+    checked, module = _spec(spec), _module(DEFAULT_WORK)
     module.check(checked)
-    study = begin(out, checked, module.identify(checked.data), Settings(device="cuda"), DEFAULT_WORK, allow=allow)
-    count = remote.pack(study, folder)
+    study = begin(out, checked, _identified(module, checked.data), Settings(device="cuda"), DEFAULT_WORK, allow=allow)
+    with waiting(f"packing {spec}", quiet or as_json):
+        count = remote.pack(study, folder)
     if as_json:
         typer.echo(json.dumps({"cells": count, "folder": str(folder), "study": str(out)}))
-        return
-    typer.echo(
-        f"Packed {count} cells in {folder}. Run them where the GPU is: python -m rmixup.train.remote {folder} "
-        f"results.jsonl; then here: rmixup study take {out} results.jsonl"
-    )
+    elif not quiet:
+        typer.echo(
+            f"Packed {count} cells in {folder}. Run them where the GPU is: python -m rmixup.train.remote {folder} "
+            f"results.jsonl\nNext, back here: rmixup study take {out} results.jsonl"
+        )
 
 
 @app.command()
@@ -204,23 +229,44 @@ def take(
     folder: Folder,
     results: Annotated[Path, typer.Argument(help="What `python -m rmixup.train.remote` wrote.")],
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Commit the results of packed cells to the study they are of.
 
     Example: rmixup study take results results.jsonl
     """
+    from rmixup.cli.bars import waiting
     from rmixup.study import remote
     from rmixup.study.project import open_study
 
     study = open_study(folder)
-    taken = remote.take(study, results)
+    with waiting(f"taking {results}", quiet or as_json):
+        taken = remote.take(study, results)
     if as_json:
         typer.echo(json.dumps(vars(taken)))
-        return
-    typer.echo(
-        f"{taken.done} cells taken, {taken.failed} failed, {taken.passed_over} passed over as already done or of "
-        f"another study. Next: rmixup report {folder}"
-    )
+    elif not quiet:
+        typer.echo(
+            f"{taken.done} cells taken, {taken.failed} failed, {taken.passed_over} passed over as already done or of "
+            f"another study.\nNext: rmixup report {folder}"
+        )
+
+
+def _spec(path: Path) -> Spec:
+    """Read a spec; where there is none, say how to come by one."""
+    from rmixup.errors import StoreError
+    from rmixup.study.spec import read_spec
+
+    if not path.exists():
+        raise StoreError(f"{path}: no such file; `rmixup study new {path}` writes a spec to start from")
+    return read_spec(path)
+
+
+def _identified(module: Any, data: Any) -> Any:
+    """Which data a spec names; data that no cell could use are refused before anything is begun."""
+    found = module.identify(data)
+    if hasattr(module, "refuse"):
+        module.refuse(data)
+    return found
 
 
 def _module(name: str) -> Any:

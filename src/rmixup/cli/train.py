@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmixup.cli import completion
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,16 +30,34 @@ _SAME_IN_TWO_CLASSES = frozenset({"macro_recall"})
 def command(  # noqa: PLR0917 -- typer passes every option by name
     data: Annotated[Path, typer.Argument(help="A folder of rmixup import, or any file or folder it reads.")],
     target: Annotated[list[str] | None, typer.Option(help="Column to predict; repeat for several numbers.")] = None,
-    task: Annotated[str | None, typer.Option(help="classification or regression, where the column is unclear.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="classification or regression, where the column is unclear.",
+            autocompletion=completion.of(completion.TASKS),
+        ),
+    ] = None,
     groups: Annotated[str | None, typer.Option(help="Column of sites: each side gets its share of each.")] = None,
     backbone: Annotated[
-        str, typer.Option(help="transformer, gcn, gin, brainnetcnn, spdnet, mlp; or linear, tangent.")
+        str,
+        typer.Option(
+            help="transformer, gcn, gin, brainnetcnn, spdnet, mlp; or linear, tangent.",
+            autocompletion=completion.of(completion.BACKBONES),
+        ),
     ] = "transformer",
     augment: Annotated[
-        str, typer.Option(help="rmixup, none, vmixup, tangent, ...: how networks are mixed.")
+        str,
+        typer.Option(
+            help="rmixup, none, vmixup, tangent, ...: how networks are mixed.",
+            autocompletion=completion.of(completion.AUGMENTATIONS),
+        ),
     ] = "rmixup",
     kind: Annotated[
-        str | None, typer.Option(help="correlation, covariance, ledoit-wolf, oas, partial: matrices from series.")
+        str | None,
+        typer.Option(
+            help="correlation, covariance, ledoit-wolf, oas, partial: matrices from series.",
+            autocompletion=completion.of(completion.KINDS),
+        ),
     ] = None,
     regularize: Annotated[
         str | None, typer.Option(help="shrink=0.05, floor=1e-6, ledoit-wolf or oas: make matrices positive definite.")
@@ -60,14 +80,18 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
 
     rmixup train my-cohort --target age --task regression --backbone tangent --regularize ledoit-wolf --cv 5
     """
+    from rmixup.cli.bars import waiting
+    from rmixup.cli.places import check_folder
     from rmixup.train.cohort import Settings, train
     from rmixup.train.folder import check_place, save_model
     from rmixup.train.protocol import Protocol
 
+    check_folder(out)
     check_place(out, overwrite)
     protocol = Protocol(epochs=epochs, learning_rate=learning_rate)
     settings = Settings(backbone, {}, augment, kind, regularize, protocol, seed, device)
-    ds, dropped = _labelled(data, target, task, groups)
+    with waiting(f"reading {data}", quiet or as_json):
+        ds, dropped = _labelled(data, target, task, groups)
     with _bar(quiet or as_json) as listen:
         trained = train(ds, settings, folds=cv, listen=listen)
     save_model(out, trained, overwrite)
@@ -81,7 +105,7 @@ def _labelled(path: Path, target: list[str] | None, task: str | None, groups: st
     """The data with their labels, and who was left out for want of one."""
     from rmixup.data.readers import load
 
-    ds = load(path, groups=groups)
+    ds = load(path, groups=groups, verify=True)
     if target is None and task is None:
         return ds, []
     columns = target or ([ds.target] if isinstance(ds.target, str) else list(ds.target or ()))
@@ -91,7 +115,10 @@ def _labelled(path: Path, target: list[str] | None, task: str | None, groups: st
 
 @contextmanager
 def _bar(quiet: bool) -> Iterator[Listener | None]:
-    """What is being fitted, epoch, loss, score and time left; for people at a terminal only."""
+    """What is being fitted, epoch, loss, score and time left; for people at a terminal only.
+
+    Logarithms come before the first epoch, and linear models have none: until then, how long it has taken.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -101,18 +128,21 @@ def _bar(quiet: bool) -> Iterator[Listener | None]:
     columns = (
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
-        bars.TextColumn("epoch {task.completed:.0f}/{task.total:.0f}  loss {task.fields[loss]}"),
-        bars.TextColumn("validation {task.fields[score]}"),
+        bars.TextColumn("{task.fields[said]}"),
+        bars.TimeElapsedColumn(),
         bars.TimeRemainingColumn(),
     )
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         tasks: dict[str, bars.TaskID] = {}
+        before = shown.add_task("preparing", total=None, said="")
 
         def listen(name: str, progress: Progress) -> None:
             if name not in tasks:
-                tasks[name] = shown.add_task(name, total=progress.epochs, loss="", score="")
+                shown.update(before, visible=False)
+                tasks[name] = shown.add_task(name, total=progress.epochs, said="")
             loss, score = (f"{float(one[0]):.3f}" for one in (progress.train_loss, progress.validation_score))
-            shown.update(tasks[name], completed=progress.epoch, loss=loss, score=score)
+            said = f"epoch {progress.epoch}/{progress.epochs}  loss {loss}  validation {score}"
+            shown.update(tasks[name], completed=progress.epoch, said=said)
 
         yield listen
 
