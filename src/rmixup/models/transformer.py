@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from rmixup.models.backbone import Backbone, check_choice
 from rmixup.models.dropout import check_probability, dropout, streams
+from rmixup.models.linear import Linear
 from rmixup.models.mlp import Perceptron
 
 _REDUCED = 8  # numbers a node keeps for the flattened readout
@@ -22,8 +23,8 @@ class Attention(nn.Module):
         self.heads = heads
         self.dropout = dropout
         inner = heads * math.ceil(width / heads)
-        self.query_key_value = nn.Linear(width, 3 * inner)
-        self.out = nn.Linear(inner, width)
+        self.query_key_value = Linear(width, 3 * inner)
+        self.out = Linear(inner, width)
         # As torch.nn.MultiheadAttention begins.
         nn.init.xavier_uniform_(self.query_key_value.weight)
         nn.init.zeros_(self.query_key_value.bias)
@@ -47,8 +48,8 @@ class Layer(nn.Module):
         self.dropout = dropout
         self.attention = Attention(width, heads, dropout)
         self.norm_1 = nn.LayerNorm(width)
-        self.expand = nn.Linear(width, feedforward)
-        self.contract = nn.Linear(feedforward, width)
+        self.expand = Linear(width, feedforward)
+        self.contract = Linear(feedforward, width)
         self.norm_2 = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, word: Tensor | None) -> Tensor:
