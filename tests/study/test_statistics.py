@@ -24,6 +24,7 @@ from rmixup.study.statistics import (
     verdict,
     wilcoxon,
 )
+from rmixup.study.statistics import Test as TTest
 
 Values = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=2, max_size=30)
 AUROC = measure("auroc")
@@ -232,3 +233,130 @@ def test_comparisons_are_adjusted_over_all_methods() -> None:
     assert [c.method for c in found] == ["0", "1", "2", "3"]
     np.testing.assert_allclose([c.p_holm for c in found], holm([c.p for c in found]))
     assert all(c.interval[0] < c.gain < c.interval[1] for c in found)
+
+
+@pytest.mark.parametrize(("value", "statistic", "p"), [(0.0, 0.0, 1.0), (2.0, np.inf, 0.0), (-2.0, -np.inf, 0.0)])
+def test_without_spread_the_whole_test_is_told(value: float, statistic: float, p: float) -> None:
+    assert corrected_t([value] * 4, RATIO) == TTest(statistic, p, 0.0, 3)
+    assert bounds([value] * 4, RATIO) == (value, value)
+
+
+def test_what_has_no_spread_or_no_values_has_no_degrees_of_freedom_either() -> None:
+    for undefined in (corrected_t([1.0], RATIO), wilcoxon([]), wilcoxon([np.nan])):
+        assert np.isnan([undefined.statistic, undefined.p, undefined.se, undefined.df]).all()
+    assert (wilcoxon([0.0, 0.0]).statistic, wilcoxon([0.0]).p) == (0.0, 1.0)
+    assert (wilcoxon([3.0]).statistic, wilcoxon([3.0]).p) == (0.0, 1.0)
+    assert np.isnan([wilcoxon([3.0]).se, wilcoxon([3.0]).df]).all()
+
+
+def test_a_score_that_is_none_is_undefined_as_not_a_number_is() -> None:
+    gap = [0.7, None, 0.8]
+    assert np.isnan([corrected_t(gap, RATIO).p, wilcoxon(gap).p, effect_size(gap)]).all()
+    assert np.isnan([*bounds(gap, RATIO), *bootstrap_interval(gap)]).all()
+    assert np.isnan(ranks({"a": gap, "b": [0.7, 0.7, 0.7]}, higher_is_better=True)["b"].wins)
+    np.testing.assert_array_equal(holm([0.01, None]), [0.02, np.nan])
+    for scores in ((gap, [0.7, 0.7, 0.7]), ([0.7, 0.7, 0.7], gap)):
+        assert np.isnan(_one(*scores).gain)
+
+
+def test_the_interval_of_two_values_is_theirs_and_its_level_is_95_percent_by_default() -> None:
+    assert bootstrap_interval([1.0, 3.0]) == (1.0, 3.0)
+    x = np.random.default_rng(1).normal(size=12)
+    assert bootstrap_interval(x) == bootstrap_interval(x, level=0.95, draws=9999, seed=0)
+
+
+def test_bounds_are_of_95_percent_by_default_and_their_width_is_students() -> None:
+    d = np.array([1.0, 2.0, 0.5, 1.5])
+    reach = stats.t.ppf(0.9, 3) * corrected_t(d, RATIO).se
+    np.testing.assert_allclose(bounds(d, RATIO, level=0.9), [d.mean() - reach, d.mean() + reach])
+    assert bounds(d, RATIO) == bounds(d, RATIO, level=0.95)
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("auroc_last", "auroc"),
+        ("macro_f1_last", "f1"),
+        ("balanced_accuracy", "accuracy"),
+        ("test_rmse", "rmse"),
+        ("r_last", "r"),
+        ("spearman", "r"),
+        ("test_r2", "r2"),
+        ("calibration_error", "mse"),
+    ],
+)
+def test_a_measure_is_told_in_the_unit_of_its_last_name(name: str, like: str) -> None:
+    assert replace(measure(name), name=like) == measure(like)
+
+
+def test_shares_are_told_in_points_and_the_rest_in_their_own_unit() -> None:
+    told = {name: (m.sign, m.factor, m.unit) for name, m in MEASURES.items()}
+    losses = {"mse", "rmse", "mae", "loss", "brier", "calibration_error"}
+    assert {told[name] for name in losses} == {(-1, 1.0, "")}
+    assert {told[name] for name in ("r", "pearson", "spearman")} == {(1, 1.0, "")}
+    shares = set(told) - losses - {"r", "pearson", "spearman"}
+    assert {"auroc", "accuracy", "f1", "r2"} < shares
+    assert {told[name] for name in shares} == {(1, 100.0, "points")}
+
+
+def test_ties_are_neither_wins_nor_losses() -> None:
+    found = _one([0.5, 0.5, 0.5, 0.5, 0.5], [0.5, 0.506, 0.49, 0.49, 0.5])
+    assert (found.wins, found.losses, found.splits) == (1, 2, 5)
+    assert (found.method, found.reference, found.measure) == ("rmixup", "none", AUROC)
+    gain = 100 * (np.array([0.5, 0.506, 0.49, 0.49, 0.5]) - 0.5)
+    assert found.p_wilcoxon == wilcoxon(gain).p != found.p
+    assert found.effect == effect_size(gain)
+    assert found.interval == bootstrap_interval(gain)
+    assert found.p == corrected_t(gain, RATIO).p
+
+
+def test_what_is_missing_is_told_by_side_and_only_of_the_two_compared() -> None:
+    lacking = {"none": {"divergence": 2}, "a": {"divergence": 1, "timeout": 3}, "b": {"crash": 4}}
+    found = compare({"none": BASE, "a": BASE, "b": BASE}, "none", AUROC, RATIO, lacking)
+    assert [c.missing for c in found] == [
+        {"none: divergence": 2, "a: divergence": 1, "a: timeout": 3},
+        {"none: divergence": 2, "b: crash": 4},
+    ]
+    assert _one(BASE, BASE).missing == {}
+
+
+def test_a_comparison_without_splits_is_undefined() -> None:
+    found = _one([], [])
+    assert found.splits == 0
+    assert np.isnan(found.gain)
+    assert "undefined" in verdict(found)
+
+
+@pytest.mark.parametrize(("p", "said"), [(0.05, "evidence of a gain ("), (0.0501, "no evidence of a gain or a loss")])
+def test_the_level_of_a_verdict_is_five_percent(p: float, said: str) -> None:
+    better = _one(BASE, [x + 0.03 + 0.001 * (k % 3) for k, x in enumerate(BASE)])
+    assert verdict(replace(better, p_holm=p)).startswith(f"rmixup against none (auroc, 10 paired splits): {said}")
+
+
+@pytest.mark.parametrize(
+    ("p", "said"), [(0.001, "p = 0.001 after"), (0.00099, "p < 0.001 after"), (0.04321, "p = 0.043 after")]
+)
+def test_small_p_values_are_told_as_such(p: float, said: str) -> None:
+    better = _one(BASE, [x + 0.03 + 0.001 * (k % 3) for k, x in enumerate(BASE)])
+    assert said in verdict(replace(better, p_holm=p))
+
+
+@pytest.mark.parametrize(
+    ("name", "gain", "said"),
+    [
+        ("mse", 0.01234, "(+0.012,"),
+        ("mse", -0.01234, "(-0.012,"),
+        ("mse", 0.1, "(+0.10,"),
+        ("mse", -0.1, "(-0.10,"),
+        ("mse", 12.345, "(+12.35,"),
+        ("auroc", 0.01234, "(+0.01 points,"),
+    ],
+)
+def test_small_losses_keep_two_digits(name: str, gain: float, said: str) -> None:
+    assert said in verdict(replace(_one(BASE, BASE[::-1], name), gain=gain, p=0.9, p_holm=0.9))
+
+
+def test_a_loss_is_told_with_the_least_it_is_and_on_how_many_splits() -> None:
+    worse = _one(BASE, [x - 0.03 - 0.001 * (k % 3) for k, x in enumerate(BASE)])
+    said = verdict(replace(worse, losses=9, wins=1, excluded_gain=-2.5, excluded_loss=7.0))
+    assert "at least 2.50 points with 95 % confidence, on 9 of 10 splits." in said

@@ -56,9 +56,7 @@ MEASURES: dict[str, Measure] = {
 def measure(name: str) -> Measure:
     """The measure of a score; `macro_` and the like before a known name, and `_last` after it, change nothing."""
     bare = name.removesuffix("_last")
-    known = next(
-        (key for key in sorted(MEASURES, key=len, reverse=True) if bare == key or bare.endswith(f"_{key}")), None
-    )
+    known = next((key for key in MEASURES if bare == key or bare.endswith(f"_{key}")), None)
     if known is None:
         raise DataError(f"score {name!r}: unknown which direction is better; known are {', '.join(sorted(MEASURES))}")
     found = MEASURES[known]
@@ -139,7 +137,7 @@ def holm(p_values: ArrayLike) -> Floats:
     [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, dtype=float)
-    order = np.argsort(np.where(np.isnan(p), np.inf, p), kind="stable")
+    order = np.argsort(p)  # undefined ones come last
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(stepped, 1.0)

@@ -1,0 +1,682 @@
+"""Change the code one place at a time: do the tests notice?
+
+    python tools/mutants.py                         1000 mutants drawn at random, or those of them not yet tried
+    python tools/mutants.py --sample 0              every mutant (hours)
+    python tools/mutants.py --only spd/repair.py    those of one module; `--only repair --sample 0` for all of them
+
+One process imports torch and its like once, and forks a child for each mutant. The child imports rmixup with one place
+of one module changed, and runs the tests that reach that place, the quickest first, until one fails. Which tests reach
+which line is measured once, with the unchanged code. It works on a copy, so that the tree may change meanwhile.
+
+What was found stays in `.mutants/`: a kill counts while its module is unchanged, a survivor only while all code and
+tests are. A survivor that no test could tell from the original belongs, with the reason, in
+`tests/mutants-explained.toml`. Not changed: docstrings, annotations, decorators, texts for people, `__repr__`,
+assertions (`assert`, `strict=`), what only a GPU runs, and what only says where or how fast (`device=`, ...).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import copy
+import functools
+import hashlib
+import importlib
+import importlib.util
+import json
+import math
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# Modules to change, and the tests that are to notice; a module's doctests always belong to them.
+SUITES = {
+    "src/rmixup/spd/*.py": "tests/spd",
+    "src/rmixup/augment/*.py": "tests/augment",
+    "src/rmixup/study/statistics.py": "tests/study/test_statistics.py",
+    "src/rmixup/data/splits.py": "tests/data/test_splits.py",
+}
+# Nothing here has a GPU: the kernel, and what calls it, are tested on the GPU machine.
+GPU_FILES = ("product_triton.py",)
+GPU_FUNCTIONS = ("_expm_fused", "_sizes")
+# Imported once, before any child is made.
+PRELOADED = ("numpy", "scipy.stats", "scipy.sparse.csgraph", "torch", "sklearn", "pandas", "hypothesis", "pydantic")
+# Tests slower than this are left out: none of them would be the first to fail.
+SLOW_SECONDS = 15.0
+EXAMPLES = 25  # of a property, for each mutant
+# A mutant hangs when its tests take this much more processor time than without it, or wait this much longer than that.
+LIMIT_SECONDS, LIMIT_TIMES, WAIT_TIMES = 20, 5, 5
+# Threads that wait for their turn must not burn the other worker's core.
+QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+
+ARITHMETIC = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div, ast.Mod: ast.Div,
+    ast.Pow: ast.Mult, ast.MatMult: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+}  # fmt: skip
+COMPARISONS = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+_PAIRS = "min max|amin amax|argmin argmax|minimum maximum|any all|floor ceil|zeros ones|zeros_like ones_like|sum mean|\
+sqrt square|first second|low high|triu tril|exp log|add_ sub_|removeprefix removesuffix"
+NAMES = {a: b for pair in _PAIRS.split("|") for a, b in (pair.split(), pair.split()[::-1])}
+# Arguments that only say where or how fast, and those that only guard against mistakes of our own.
+UNCHANGED_ARGUMENTS = {"device", "non_blocking", "memory_format", "strict", "stacklevel"}
+WARNINGS = {"warn", "filterwarnings"}
+
+
+class Mutant(NamedTuple):
+    """One place of one module, changed: `key` names it, `reach` are the lines whose tests may notice."""
+
+    module: str
+    key: str
+    reach: tuple[int, ...]
+    tree: Callable[[], ast.Module]
+
+
+class Place(NamedTuple):
+    """A node, where it hangs, and what it belongs to."""
+
+    parent: ast.AST
+    field: str
+    at: int | None
+    node: ast.AST
+    statement: ast.stmt
+    function: tuple[Any, ...]
+
+
+# --- what is changed -------------------------------------------------------------------------------------------
+
+
+def mutants_of(source: str, module: str) -> list[Mutant]:
+    """Every mutant of a module, in the order of its text."""
+    tree = ast.parse(source)
+    inside = tuple(line for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for line in _body_lines(f))
+    made, seen = [], Counter[str]()
+    for number, place in enumerate(_places(tree)):
+        before = _text(place.statement)
+        for k, new in enumerate(replacements(place.node)):
+            with _replaced(place, new):
+                after = _text(place.statement) if place.node is not place.statement else _text(new)
+            name = ".".join(f.name for f in place.function) or "module"
+            key = f"{name}: {before} -> {after}"
+            seen[key] += 1
+            key += f" (#{seen[key]})" if seen[key] > 1 else ""
+            made.append(Mutant(module, key, _reach(place, inside), _Rebuild(source, number, k)))
+    return made
+
+
+class _Rebuild:
+    """Makes the changed tree when it is needed: thousands of trees would fill the memory."""
+
+    def __init__(self, source: str, place: int, which: int) -> None:
+        self.source, self.place, self.which = source, place, which
+
+    def __call__(self) -> ast.Module:
+        tree = ast.parse(self.source)
+        place = next(p for number, p in enumerate(_places(tree)) if number == self.place)
+        _set(place, list(replacements(place.node))[self.which])
+        return ast.fix_missing_locations(tree)
+
+
+def replacements(node: ast.AST) -> Iterator[ast.AST]:  # noqa: PLR0912 -- a table
+    """What may stand in the place of a node."""
+    match node:
+        case ast.Constant(value=bool(value)):
+            yield _with(node, value=not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield _with(node, value=value + 1)
+            if isinstance(value, int) and value > 0:
+                yield _with(node, value=value - 1)
+        case ast.Constant(value=str(text)) if " " not in text:  # texts with spaces are for people
+            yield _with(node, value=f"XX{text}XX")
+        case ast.BinOp(op=op) if type(op) in ARITHMETIC:
+            yield _with(node, op=ARITHMETIC[type(op)]())
+        case ast.AugAssign(target=target, op=op, value=value):
+            if type(op) in ARITHMETIC:
+                yield _with(node, op=ARITHMETIC[type(op)]())
+            yield ast.copy_location(ast.Assign([target], value), node)
+        case ast.Compare(ops=ops):
+            for k, comparison in enumerate(ops):
+                yield _with(node, ops=[*ops[:k], COMPARISONS[type(comparison)](), *ops[k + 1 :]])
+        case ast.BoolOp(op=op):
+            yield _with(node, op=ast.Or() if isinstance(op, ast.And) else ast.And())
+        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert(), operand=operand):
+            yield operand
+        case ast.If(test=test) | ast.IfExp(test=test) if isinstance(test, ast.Name | ast.Call | ast.Attribute):
+            yield _with(node, test=ast.copy_location(ast.UnaryOp(ast.Not(), test), test))
+        case ast.Return(value=value) if value is not None and not _is_none(value):
+            yield _with(node, value=None)
+        case ast.Break() | ast.Continue():
+            yield ast.copy_location(ast.Continue() if isinstance(node, ast.Break) else ast.Break(), node)
+        case ast.Raise() | ast.Expr(value=ast.Call()):
+            yield ast.copy_location(ast.Pass(), node)
+        case ast.Call():
+            yield from _calls(node)
+
+
+def _calls(node: ast.Call) -> Iterator[ast.AST]:
+    """A call with one argument less, or to the opposite function."""
+    if _called(node) in WARNINGS:
+        return
+    for k, keyword in enumerate(node.keywords):
+        if keyword.arg not in UNCHANGED_ARGUMENTS | {None}:
+            yield _with(node, keywords=node.keywords[:k] + node.keywords[k + 1 :])
+    if len(node.args) > 1 and _called(node) != "cast":
+        for k in range(len(node.args)):
+            yield _with(node, args=node.args[:k] + node.args[k + 1 :])
+    opposite = NAMES.get(_called(node))
+    if opposite and isinstance(node.func, ast.Name):
+        yield _with(node, func=_with(node.func, id=opposite))
+    elif opposite and isinstance(node.func, ast.Attribute):
+        yield _with(node, func=_with(node.func, attr=opposite))
+
+
+def _places(tree: ast.Module) -> Iterator[Place]:
+    """Every node that may be changed, in the order of the text."""
+    for k, statement in enumerate(tree.body):
+        yield from _below(Place(tree, "body", k, statement, statement, ()))
+
+
+def _below(place: Place) -> Iterator[Place]:
+    node = place.node
+    if _left_alone(node):
+        return
+    yield place
+    if isinstance(node, ast.Raise) or _called(node) in WARNINGS:
+        return
+    function = place.function
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        function = (*function, node)
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "bases", "ctx") or (
+            _called(node) == "cast" and field == "func"
+        ):
+            continue
+        for k, child in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(child, ast.AST) and not (_called(node) == "cast" and k == 0):
+                statement = child if isinstance(child, ast.stmt) else place.statement
+                at = k if isinstance(value, list) else None
+                yield from _below(Place(node, field, at, child, statement, function))
+
+
+def _left_alone(node: ast.AST) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.JoinedStr() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.FunctionDef(name=name):
+            return name in ("__repr__", "__str__", *GPU_FUNCTIONS)
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name == "__all__" or re.match("[A-Z][a-z]", name) is not None  # a type's name
+        case ast.keyword(arg=name):
+            return name in UNCHANGED_ARGUMENTS
+    return False
+
+
+def _reach(place: Place, inside: tuple[int, ...]) -> tuple[int, ...]:
+    """The lines whose tests run this place: its statement's; for what runs at import, the functions it serves."""
+    functions = [f for f in place.function if isinstance(f, ast.FunctionDef)]
+    if isinstance(place.statement, ast.FunctionDef):  # an argument's default
+        return _body_lines(place.statement)
+    cached = any("cache" in ast.unparse(d) for f in functions for d in f.decorator_list)
+    if not functions or cached:  # a cached function runs in the first test that asks, and serves others too
+        return inside
+    return tuple(range(place.statement.lineno, _header_end(place.statement) + 1))
+
+
+def _body_lines(function: ast.FunctionDef) -> tuple[int, ...]:
+    return tuple(range(function.body[0].lineno, (function.end_lineno or 0) + 1))
+
+
+def _header_end(statement: ast.stmt) -> int:
+    body = getattr(statement, "body", None)
+    return max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno or statement.lineno
+
+
+def _text(node: ast.AST) -> str:
+    """A statement on one line, without its body."""
+    lines = ast.unparse(ast.fix_missing_locations(node)).splitlines()
+    return next((line for line in lines if not line.startswith("@")), "")
+
+
+def _with(node: Any, **fields: Any) -> Any:
+    changed = copy.copy(node)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed
+
+
+def _set(place: Place, node: ast.AST) -> None:
+    if place.at is None:
+        setattr(place.parent, place.field, node)
+    else:
+        getattr(place.parent, place.field)[place.at] = node
+
+
+@contextlib.contextmanager
+def _replaced(place: Place, node: ast.AST) -> Iterator[None]:
+    _set(place, node)
+    try:
+        yield
+    finally:
+        _set(place, place.node)
+
+
+def _called(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return str(getattr(node.func, "attr", None) or getattr(node.func, "id", ""))
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+# --- running tests in a child ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the project, the modules to change in it, and its tests."""
+
+    root: Path
+    targets: list[str]
+    tests: list[str]
+
+    def digest(self, *paths: str) -> str:
+        """The hash of some files, or of the modules to change and their tests."""
+        files = sorted(f for p in paths or self.tests for f in _python_files(self.root / p))
+        whole = hashlib.sha256()
+        for file in files:
+            whole.update(str(file.relative_to(self.root)).encode() + b"\0" + file.read_bytes())
+        return whole.hexdigest()[:16]
+
+
+def _python_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else list(path.rglob("*.py"))
+
+
+class Plugin:
+    """Chooses and orders the tests of a child, tells what the first failure was, and how long each test took."""
+
+    def __init__(self, order: Sequence[str] | None, coverage: Any = None) -> None:
+        self.order = None if order is None else {name: k for k, name in enumerate(order)}
+        self.coverage, self.seconds, self.failed = coverage, Counter[str](), list[str]()
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Keep the tests that were chosen."""
+        order = self.order
+        if order is not None:
+            items[:] = sorted((i for i in items if i.nodeid in order), key=lambda i: order[i.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Lines run from now on belong to this test."""
+        if self.coverage is not None:
+            self.coverage.switch_context(nodeid)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Add up."""
+        self.seconds[report.nodeid] += report.duration
+        if report.failed or report.skipped:
+            self.failed.append(report.nodeid)
+
+
+def run_tests(project: Copy, tests: Sequence[str], plugin: Plugin, *options: str) -> int:
+    """Run pytest in this process, which is a child's."""
+    from hypothesis import HealthCheck, Phase, settings
+
+    settings.register_profile(
+        "mutants", max_examples=EXAMPLES, deadline=None, derandomize=True, database=None,
+        phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    settings.load_profile("mutants")
+    os.environ["HYPOTHESIS_PROFILE"] = "mutants"
+    os.chdir(project.root)
+    sys.path.insert(0, str(project.root / "src"))
+    import pytest
+
+    # Plain assertions: pytest's own import hook would come before the one that brings the mutant.
+    quiet = ["-q", "-p", "no:cacheprovider", "--assert=plain", "-o", "timeout=0"]
+    return int(pytest.main([*quiet, *options, f"--basetemp=tmp-{os.getpid()}", *tests], plugins=[plugin]))
+
+
+def in_child(work: Callable[[], int], log: Path) -> int:
+    """Fork; the child's output goes to a file. Returns its process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 3
+    try:
+        os.setsid()
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        status = work()
+    except BaseException as error:
+        log.with_suffix(".error").write_text(repr(error))
+    finally:
+        os._exit(status)
+
+
+def measure(project: Copy, tests: Sequence[str]) -> dict[str, Any]:
+    """Which of some tests pass with the unchanged code, how long each takes, and which lines each reaches."""
+    found = project.root / "measured.json"
+    found.unlink(missing_ok=True)
+
+    def work() -> int:
+        import coverage
+
+        os.environ["COVERAGE_CORE"] = "ctrace"
+        files = [str(project.root / target) for target in project.targets]
+        traced = coverage.Coverage(data_file=None, include=files, config_file=False)
+        plugin = Plugin(None, traced)
+        traced.start()
+        run_tests(project, tests, plugin)
+        traced.stop()
+        data = traced.get_data()
+        lines = {
+            target: {str(line): names for line, names in data.contexts_by_lineno(file).items()}
+            for target, file in zip(project.targets, files, strict=True)
+        }
+        bad = set(plugin.failed)
+        passed = {name: seconds for name, seconds in plugin.seconds.items() if name not in bad}
+        loaded = [name for name in PRELOADED if name in sys.modules]
+        found.write_text(json.dumps({"passed": passed, "bad": sorted(bad), "lines": lines, "loaded": loaded}))
+        return 0
+
+    children = [in_child(work, project.root / "measure.log")]
+    with none_left(children):
+        os.waitpid(children[0], 0)
+        children.clear()
+    if not found.exists():
+        raise SystemExit(f"the tests could not be run:\n{(project.root / 'measure.log').read_text()[-3000:]}")
+    result: dict[str, Any] = json.loads(found.read_text())
+    return result
+
+
+@contextlib.contextmanager
+def none_left(children: Collection[int]) -> Iterator[None]:
+    """Whatever happens, no child outlives this."""
+    try:
+        yield
+    finally:
+        for pid in list(children):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+class _Finder:
+    """Imports one module from a changed tree."""
+
+    def __init__(self, name: str, path: Path, code: Any) -> None:
+        self.name, self.path, self.code = name, path, code
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != self.name:
+            return None
+        loader = SourceFileLoader(name, str(self.path))
+        loader.get_code = lambda fullname: self.code  # type: ignore[method-assign]
+        return importlib.util.spec_from_file_location(name, self.path, loader=loader)
+
+
+class Trial(NamedTuple):
+    """A child that tries a mutant."""
+
+    mutant: Mutant
+    tests: list[str]
+    start: float
+    seconds: float  # that the tests take with the unchanged code
+
+
+def try_mutant(project: Copy, mutant: Mutant, tests: Sequence[str], seconds: float) -> int:
+    """Run the tests on a mutant, in a child; 0 if all pass."""
+    # An endless loop is ended by the system, after processor time: others may be at work on this machine.
+    limit = int(LIMIT_SECONDS + LIMIT_TIMES * seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    path = project.root / mutant.module
+    name = mutant.module.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    code = compile(mutant.tree(), str(path), "exec", dont_inherit=True)
+    sys.meta_path.insert(0, _Finder(name, path, code))
+    plugin = Plugin(tests)
+    status = run_tests(project, sorted({test.partition("::")[0] for test in tests}), plugin, "-x")
+    told = plugin.failed[0] if plugin.failed else "import" if status else ""
+    (project.root / f"told-{os.getpid()}").write_text(told)
+    return status
+
+
+def try_all(project: Copy, mutants: list[Mutant], measured: dict[str, Any], workers: int) -> Iterator[dict[str, Any]]:
+    """Try mutants, some at once; yields what became of each."""
+    waiting, running = list(reversed(mutants)), dict[int, Trial]()
+    with none_left(running):
+        while waiting or running:
+            while waiting and len(running) < workers:
+                mutant = waiting.pop()
+                tests = tests_of(mutant, measured)
+                if tests:
+                    seconds = sum(measured["passed"][test] for test in tests)
+                    work = functools.partial(try_mutant, project, mutant, tests, seconds)
+                    pid = in_child(work, project.root / f"log-{len(waiting)}")
+                    running[pid] = Trial(mutant, tests, time.monotonic(), seconds)
+                else:
+                    yield {"module": mutant.module, "key": mutant.key, "status": "uncovered"}
+            for pid in list(running):
+                result = _ended(project, pid, running[pid])
+                if result is not None:
+                    del running[pid]
+                    yield result
+            time.sleep(0.01)
+
+
+def _ended(project: Copy, pid: int, trial: Trial) -> dict[str, Any] | None:
+    """What became of a mutant; None while its tests run."""
+    spent = time.monotonic() - trial.start
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if not done and spent < WAIT_TIMES * (LIMIT_SECONDS + LIMIT_TIMES * trial.seconds):
+        return None
+    if not done:
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    told = project.root / f"told-{pid}"
+    hung = not done or os.WIFSIGNALED(status)
+    shutil.rmtree(project.root / f"tmp-{pid}", ignore_errors=True)
+    return {
+        "module": trial.mutant.module,
+        "key": trial.mutant.key,
+        "status": "timeout" if hung else "killed" if status else "survived",
+        "by": told.read_text() if told.exists() else "",
+        "seconds": round(spent, 2),
+        "tests": len(trial.tests),
+    }
+
+
+def tests_of(mutant: Mutant, measured: dict[str, Any]) -> list[str]:
+    """The tests that reach a mutant, the quickest first."""
+    lines, passed = measured["lines"][mutant.module], measured["passed"]
+    names = {name for line in mutant.reach for name in lines.get(str(line), ())}
+    quick = [name for name in names if passed.get(name, math.inf) <= SLOW_SECONDS]
+    return sorted(quick, key=lambda name: (passed[name], name))
+
+
+# --- what was found --------------------------------------------------------------------------------------------
+
+
+def wilson(part: int, whole: int) -> tuple[float, float]:
+    """The 95 % interval of a share."""
+    if not whole:
+        return 0.0, 1.0
+    z, p = 1.959964, part / whole
+    middle, reach = p + z * z / (2 * whole), z * math.sqrt(p * (1 - p) / whole + z * z / (4 * whole * whole))
+    return (middle - reach) / (1 + z * z / whole), (middle + reach) / (1 + z * z / whole)
+
+
+def explained_by(root: Path) -> dict[tuple[str, str], str]:
+    """Module and key of every survivor that is explained, and why it cannot be told apart."""
+    path = root / "tests/mutants-explained.toml"
+    if not path.exists():
+        return {}
+    return {(m, key): why for m, of in tomllib.loads(path.read_text()).items() for key, why in of.items()}
+
+
+def report(mutants: list[Mutant], results: list[dict[str, Any]], explained: dict[tuple[str, str], str]) -> bool:
+    """Print a row a module and every survivor; whether 85 % were killed."""
+    total, rows = Counter(m.module for m in mutants), dict[str, Counter[str]]()
+    for r in results:
+        known = (r["module"], r["key"]) in explained
+        what = "killed" if r["status"] in ("killed", "timeout") else "explained" if known else "survived"
+        rows.setdefault(r["module"], Counter())[what] += 1
+    line = "{:<40} {:>8} {:>6} {:>7} {:>9} {:>9} {:>8} {:>18}"
+    say(line.format("module", "mutants", "tried", "killed", "survived", "explained", "killed %", "but explained %"))
+    for module in [*sorted(rows), "all"]:
+        c = sum(rows.values(), Counter()) if module == "all" else rows[module]
+        tried = c.total()
+        shares = [f"{100 * c['killed'] / n:.1f}" if n else "-" for n in (tried, tried - c["explained"])]
+        count = len(mutants) if module == "all" else total[module]
+        say(line.format(module, count, tried, c["killed"], c["survived"], c["explained"], *shares))
+    low, high = wilson(c["killed"], tried)
+    timeouts = sum(r["status"] == "timeout" for r in results)
+    say(f"95 % interval of the share killed: {100 * low:.1f} to {100 * high:.1f} %; {timeouts} kills are hangs.")
+    say(f"Not here, for want of a GPU: {', '.join(GPU_FILES + GPU_FUNCTIONS)}.")
+    for r in results:
+        if r["status"] in ("survived", "uncovered") and (r["module"], r["key"]) not in explained:
+            say(f"{r['status']}: {r['module']}: {r['key']}")
+    return tried > 0 and c["killed"] / tried >= 0.85
+
+
+def say(text: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def copied(root: Path, into: Path, suites: dict[str, str]) -> list[Copy]:
+    """Copy what the tests need; one project a suite, all in the same place."""
+    for part in ("src", "tests", "tools"):
+        if (root / part).exists():
+            shutil.copytree(root / part, into / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(root / "pyproject.toml", into)
+    made = []
+    for pattern, tests in suites.items():
+        targets = [str(f.relative_to(into)) for f in sorted(into.glob(pattern)) if f.name not in GPU_FILES]
+        found = into / tests
+        files = [found] if found.is_file() else sorted(found.rglob("test_*.py"))
+        made.append(Copy(into, targets, [*(str(f.relative_to(into)) for f in files), *targets]))
+    return made
+
+
+def kept(folder: Path, name: str) -> Path:
+    """A file in the folder that git does not see."""
+    folder.mkdir(exist_ok=True)
+    (folder / ".gitignore").write_text("*\n")
+    return folder / name
+
+
+def still_true(known: dict[str, Any], module_digest: str, everything: str) -> bool:
+    """A kill holds while its module is unchanged; a survivor while nothing changes."""
+    if known["status"] in ("killed", "timeout"):
+        return bool(known["module_digest"] == module_digest)
+    return bool(known["everything"] == everything)
+
+
+def _measured(project: Copy, folder: Path) -> dict[str, Any]:
+    """`measure` for every file of tests, as far as it is not known from earlier runs."""
+    whole: dict[str, Any] = {"passed": {}, "bad": [], "lines": {t: {} for t in project.targets}, "loaded": []}
+    tests = [[test] for test in project.tests if test not in project.targets]
+    for files in [*tests, project.targets]:
+        shared = [str(f.relative_to(project.root)) for f in (project.root / files[0]).parent.glob("conftest.py")]
+        file = kept(folder, f"reach-{project.digest(*files, *shared, *project.targets)}.json")
+        if not file.exists():
+            say(f"measuring which lines are reached by {files[0]} ...")
+            file.write_text(json.dumps(measure(project, files)))
+        part = json.loads(file.read_text())
+        whole["passed"] |= part["passed"]
+        whole["bad"] += part["bad"]
+        whole["loaded"] = sorted({*whole["loaded"], *part["loaded"]})
+        for target, lines in part["lines"].items():
+            for line, names in lines.items():
+                whole["lines"][target].setdefault(line, []).extend(names)
+    if not whole["passed"]:
+        raise SystemExit(f"no test passes:\n{(project.root / 'measure.log').read_text()[-3000:]}")
+    return whole
+
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw mutants, try them, report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, default=1000, help="how many mutants, drawn at random; 0: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--only", default="", help="modules whose path contains this")
+    parser.add_argument("--match", default="", help="mutants whose text contains this")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--root", type=Path, default=ROOT, help="another project with src/ and tests/")
+    chosen = parser.parse_args(arguments)
+    os.environ.update(QUIET_THREADS)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    root = chosen.root.resolve()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
+        suites = copied(root, Path(scratch).resolve(), SUITES if root == ROOT else {"src/**/*.py": "tests"})
+        every = [
+            mutant
+            for project in suites
+            for target in project.targets
+            if chosen.only in target
+            for mutant in mutants_of((project.root / target).read_text(), target)
+            if chosen.match in mutant.key
+        ]
+        # A larger sample of one seed contains the smaller ones.
+        drawn = random.Random(chosen.seed).sample(every, len(every))[: chosen.sample or None]
+        results = []
+        for project in suites:
+            own = [mutant for mutant in drawn if mutant.module in project.targets]
+            results += _tried(project, own, root / ".mutants", chosen.workers) if own else []
+    return 0 if report(every, results, explained_by(root)) else 1
+
+
+def _tried(project: Copy, drawn: list[Mutant], folder: Path, workers: int) -> list[dict[str, Any]]:
+    """What became of the mutants that were drawn, from earlier runs or by trying them now."""
+    log, module_digest = kept(folder, "results.jsonl"), {t: project.digest(t) for t in project.targets}
+    everything = project.digest()
+    known = {}
+    for line in log.read_text().splitlines() if log.exists() else []:
+        found = json.loads(line)
+        if still_true(found, module_digest.get(found["module"], ""), everything):
+            known[found["module"], found["key"]] = found
+    new = [m for m in drawn if (m.module, m.key) not in known]
+    if new:
+        measured = _measured(project, folder)
+        slow = [name for name, seconds in measured["passed"].items() if seconds > SLOW_SECONDS]
+        say(f"{len(measured['passed'])} tests; left out as slow: {slow}")
+        say(f"skipped here, or failing with the unchanged code: {len(measured['bad'])}")
+        for name in measured["loaded"]:
+            importlib.import_module(name)
+        with log.open("a") as file:
+            for k, result in enumerate(try_all(project, new, measured, workers), 1):
+                result |= {"module_digest": module_digest[result["module"]], "everything": everything}
+                file.write(json.dumps(result) + "\n")
+                file.flush()
+                known[result["module"], result["key"]] = result
+                if k % 50 == 0 or k == len(new):
+                    say(f"{k} of {len(new)} tried")
+    return [known[m.module, m.key] for m in drawn]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
