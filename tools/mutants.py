@@ -363,7 +363,6 @@ def in_child(work: Callable[[], int], log: Path) -> int:
         return pid
     status = 3
     try:
-        os.setsid()
         with log.open("wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -418,7 +417,7 @@ def none_left(children: Collection[int]) -> Iterator[None]:
     finally:
         for pid in list(children):
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
 
 class _Finder:
@@ -490,7 +489,7 @@ def _ended(project: Copy, pid: int, trial: Trial) -> dict[str, Any] | None:
     if not done and spent < WAIT_TIMES * (LIMIT_SECONDS + LIMIT_TIMES * trial.seconds):
         return None
     if not done:
-        os.killpg(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     told = project.root / f"told-{pid}"
     hung = not done or os.WIFSIGNALED(status)
