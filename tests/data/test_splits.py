@@ -1,5 +1,8 @@
 """Splits: nobody twice, nobody lost, exact sizes, classes in proportion, families whole, from the key alone."""
 
+import hashlib
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -129,6 +132,60 @@ def test_this_split_stays_what_it_is() -> None:
 FROZEN = [[7, 16], [1, 4, 9, 14]]
 
 
+def _cohort_with_relatives() -> dict[str, np.ndarray]:
+    """Classes, sites, families of up to a fifth of all, and people who came twice: every way of dealing is taken."""
+    cohort = people(120, n_classes=3, n_groups=4)
+    chance = keys.generator(0, "relatives")
+    families = np.where(chance.random(120) < 0.4, chance.integers(0, 12, 120), np.arange(120) + 120)
+    families[np.flatnonzero(cohort["y"] == "a")[:24]] = 500
+    cohort["subjects"][5], cohort["subjects"][70] = cohort["subjects"][6], cohort["subjects"][71]
+    return {**cohort, "families": families}
+
+
+def _fingerprint(splits: Iterable[Iterable[np.ndarray]]) -> str:
+    text = ";".join(",".join(map(str, rows.tolist())) for sides in splits for rows in sides)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+WAYS = {
+    "split": lambda **cohort: [split(**cohort, seed=3)],
+    "split by class": lambda **cohort: [split(**cohort, seed=3, stratify="y")],
+    "split without strata": lambda **cohort: [split(**cohort, seed=3, stratify=None, sizes=(0.5, 0.25, 0.25))],
+    "kfold": lambda **cohort: kfold(**cohort, seed=3, n_folds=4, repeats=2, validation=0.2),
+    "leave_group_out": lambda **cohort: leave_group_out(**cohort, seed=3, validation=0.2).values(),
+    "hold_out": lambda **cohort: [hold_out(**cohort, seed=3, share=0.2)],
+}
+FINGERPRINTS = {
+    "split": ["56b3f8406dfb", "f2e4f074ec66", "2eb80ba85de2"],
+    "split by class": ["568e79f1cf7b", "1b6082c0c820", "a37a19d2f5d6"],
+    "split without strata": ["49d3c06c26e9", "0e5853014452", "49d3c06c26e9"],
+    "kfold": ["210b4af421de", "aec71de884d9", "3c6f299b1aaa"],
+    "leave_group_out": ["d741bd250f5a", "2d0acdd93143", "6596a0dea841"],
+    "hold_out": ["039614315531", "4f6bdc6d6742", "4d6b18066fbd"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_split_stays_what_it_is(way: str) -> None:
+    """Of single people, of families, and of numbers."""
+    cohort = _cohort_with_relatives()
+    alone = {name: values for name, values in cohort.items() if name != "families"} | {"subjects": np.arange(120)}
+    numbers = alone | {"y": keys.generator(0, "numbers").normal(size=(120, 2)).round(1)}
+    assert [_fingerprint(WAYS[way](**some)) for some in (alone, cohort, numbers)] == FINGERPRINTS[way]
+
+
+def test_defaults_are_those_that_are_documented() -> None:
+    cohort = people(90)
+    for found, same in [
+        (split(**cohort), split(**cohort, seed=0, sizes=(0.7, 0.1, 0.2), stratify="y+group")),
+        (kfold(**cohort)[4], kfold(**cohort, seed=0, n_folds=5, repeats=1, validation=0.1, stratify="y+group")[4]),
+        (leave_group_out(**cohort)["0"], leave_group_out(**cohort, seed=0, validation=0.1, stratify="y+group")["0"]),
+        (hold_out(**cohort), hold_out(**cohort, seed=0, share=0.125, stratify="y+group")),
+    ]:
+        assert _fingerprint([found]) == _fingerprint([same])
+    assert len(kfold(**cohort)) == 5
+
+
 def test_numbers_are_stratified_by_their_range() -> None:
     y = keys.generator(0, "y").normal(size=200)
     sides = split(y, np.arange(200).astype(str), seed=0)
@@ -196,6 +253,7 @@ def test_travelling_people_and_their_families_do_not_train() -> None:
         (None, 0.1, "needs groups"),
         (["x"] * 4, 0.1, "at least two groups"),
         (list("xxyy"), 1.0, "between 0 and 1"),
+        (list("xxyy"), 0.0, "between 0 and 1"),
         (list("xxxy"), 0.1, "fewer than two people"),
     ],
 )
@@ -231,6 +289,8 @@ def test_disjoint_sides_pass() -> None:
         ({"sizes": (0.7, 0.3)}, "three positive numbers"),
         ({"sizes": (0.7, 0.1, 0.1)}, "add up to 1"),
         ({"sizes": (1.1, -0.2, 0.1)}, "three positive numbers"),
+        ({"sizes": (0.8, 0.2, 0.0)}, "three positive numbers"),
+        ({"sizes": (0.7, 0.1, 0.200002)}, "add up to 1"),
         ({"stratify": "site"}, "stratify must be one of"),
         ({"y": [1]}, "one entry for each of 4"),
         ({"subjects": []}, "at least one"),
@@ -244,7 +304,13 @@ def test_what_a_split_refuses(arguments: dict[str, object], words: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [({"n_folds": 1}, "at least 2 folds"), ({"repeats": 0}, "1 repeat"), ({"validation": 0.9}, "between 0 and 0.8")],
+    [
+        ({"n_folds": 1}, "at least 2 folds"),
+        ({"repeats": 0}, "1 repeat"),
+        ({"validation": 0.9}, "between 0 and 0.8"),
+        ({"validation": 0.8}, "between 0 and 0.8"),
+        ({"validation": 0.0}, "between 0 and 0.8"),
+    ],
 )
 def test_what_folds_refuse(arguments: dict[str, float], words: str) -> None:
     with pytest.raises(DataError, match=words):
@@ -331,3 +397,70 @@ def test_a_share_to_hold_out_is_between_nothing_and_all(share: float) -> None:
 def test_one_family_alone_cannot_be_held_out() -> None:
     with pytest.raises(DataError, match="nobody can be held out"):
         hold_out(None, np.arange(4), families=np.zeros(4))
+
+
+# ---- at the edges of what is allowed
+
+
+def test_the_least_that_is_allowed_is_allowed() -> None:
+    y = np.array(["often"] * 30 + ["rare"] * 3)
+    subjects = np.arange(33).astype(str)
+    assert all(rows.size for rows in split(y, subjects))
+    assert len(kfold(y, subjects, n_folds=3)) == 3
+    assert len(kfold(None, subjects, n_folds=2, validation=0.4)) == 2
+    with pytest.raises(DataError, match="4 folds needs at least 4 people"):
+        kfold(y, subjects, n_folds=4)
+    assert [len(rows) for rows in split(None, subjects, sizes=(0.6, 0.2, 0.2000005))] == [20, 6, 7]
+    sides = leave_group_out(None, list("abcd"), list("xxyy"), validation=0.5)
+    assert [len(rows) for rows in sides["y"]] == [1, 1, 2]
+
+
+def test_sizes_that_miss_one_by_rounding_are_made_to_fit() -> None:
+    subjects = np.arange(1000).astype(str)
+    close = split(None, subjects, sizes=(0.7, 0.1, 0.2 + 9e-7))
+    assert [len(rows) for rows in close] == [700, 100, 200]
+
+
+def test_an_only_class_is_no_rare_class() -> None:
+    assert [len(rows) for rows in split(np.array(["a"] * 2 + ["a"] * 8), np.arange(10).astype(str))] == [7, 1, 2]
+
+
+def test_rare_classes_are_counted_in_people_and_all_named() -> None:
+    y = np.array(["often"] * 30 + ["few"] * 4 + ["less"] * 4)
+    subjects = np.arange(38).astype(str)
+    subjects[31:34], subjects[35:38] = subjects[30], subjects[34]
+    with pytest.raises(DataError, match="class few has 1, less has 1: leave these"):
+        split(y, subjects)
+
+
+@given(
+    values=st.lists(st.floats(0, 40), min_size=1, max_size=8),
+)
+def test_the_largest_remainders_are_raised(values: list[float]) -> None:
+    exact = np.array(values)
+    exact[-1] += np.ceil(exact.sum()) - exact.sum()
+    counts = largest_remainder(exact)
+    assert counts.sum() == round(exact.sum())
+    assert (np.abs(counts - exact) < 1 + 1e-9).all()
+    raised = counts > exact + 1e-9
+    lowered = counts < exact - 1e-9
+    if raised.any() and lowered.any():
+        remainder = exact - np.floor(exact)
+        assert remainder[raised].min() >= remainder[lowered].max() - 1e-6
+
+
+def test_exact_tables_stay_and_fractions_are_raised_as_often_as_they_are_large() -> None:
+    whole = np.array([[2.0, 1.0], [1.0, 3.0]])
+    assert round_table(whole, np.array([3, 4]), np.array([3, 4]), keys.generator(0)).tolist() == whole.tolist()
+    exact = np.array([[0.8, 0.2], [0.2, 0.8]])
+    tables = [round_table(exact, np.array([1, 1]), np.array([1, 1]), keys.generator(seed)) for seed in range(300)]
+    assert 0.7 < np.mean([table[0, 0] for table in tables]) < 0.97
+
+
+def test_a_row_moves_aside_where_another_can_only_stand_there() -> None:
+    exact = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
+    ones = np.ones(3, dtype=int)
+    for seed in range(50):
+        table = round_table(exact, ones, ones, keys.generator(seed))
+        assert table.sum(0).tolist() == table.sum(1).tolist() == [1, 1, 1]
+        assert (table[exact == 0] == 0).all()
