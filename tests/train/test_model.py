@@ -1,6 +1,7 @@
 """A fitted model predicts what the engine reported, in any process, and stops where it is told to."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from rmixup import simulate
 from rmixup.augment import RMixup
 from rmixup.augment.labels import encode
 from rmixup.errors import DataError
 from rmixup.train import engine, model
 from rmixup.train.baselines import BASELINES
+from rmixup.train.cohort import Settings, train
 from rmixup.train.engine import Progress
 from rmixup.train.feed import Problem, Run
+from rmixup.train.folder import load_model, save_model
 from rmixup.train.protocol import Protocol
 
 RUN = Run(np.arange(17), np.arange(17, 24), np.arange(24, 30), RMixup(), 0)
@@ -138,3 +142,17 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert model.as_device(None) == torch.device("cpu")
     with pytest.raises(DataError, match="torch sees no GPU here"):
         model.as_device("cuda")
+
+
+@pytest.mark.parametrize("backbone", ["mlp", "spdnet"])
+def test_a_model_of_any_seed_is_the_same_in_memory_and_in_its_folder(backbone: str, tmp_path: Path) -> None:
+    """SPDNet's orthogonal maps have bases that are drawn and not trained: they belong to the model."""
+    ds = simulate(n_subjects=40, n_nodes=5, n_frames=40, effect=4.0)
+    trained = train(ds, Settings(backbone, protocol=Protocol(epochs=2), seed=3))
+    assert trained.record["scores"]["test"]["best"]["brier"] < 1
+    split = ds.split(seed=3, sizes=(0.7, 0.1, 0.2))
+    found = trained.predict(split[2]).values
+    told = trained.score(split[2], trained.predict(split[2]))[0]
+    assert told["log_loss"] == pytest.approx(trained.record["scores"]["test"]["best"]["log_loss"], rel=1e-4)
+    again = load_model(save_model(tmp_path / "model", trained))
+    np.testing.assert_array_equal(again.predict(split[2]).values, found)

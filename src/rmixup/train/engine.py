@@ -204,7 +204,7 @@ def outcomes(training: Training, seconds: float) -> list[Outcome]:
                 curves=own,
                 selected_by=training.selected_by[r],
                 diverged=int(broken[0]) + 1 if len(broken) else None,
-                state={name: value[r].detach().cpu().clone() for name, value in training.stack.parameters.items()},
+                state=training.stack.state(r),
                 seconds=seconds / len(training.runs),
             )
         )

@@ -6,13 +6,14 @@ both, the schema, and the size of every tensor against the backbone, before anyt
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import safetensors
@@ -21,15 +22,17 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from rmixup import __version__, models
+from rmixup.data.connectivity import KINDS
 from rmixup.data.store import MANIFEST as NETWORKS
 from rmixup.errors import FormatError, RMixupError, StoreError
 from rmixup.files import digest, place_folder, seal, sweep, unseal
 from rmixup.models import BACKBONES
+from rmixup.spd.repair import parse_regularizer
 from rmixup.train.baselines import BASELINES
 from rmixup.train.losses import Scaler
 from rmixup.train.model import Model, is_baseline
 from rmixup.train.predictor import Predictor
-from rmixup.train.preparation import Preparation
+from rmixup.train.preparation import ESTIMATORS, Form, Preparation
 
 SCHEMA = 1
 FORMAT = "rmixup model"
@@ -166,13 +169,22 @@ def _read_card(path: Path) -> dict[str, Any]:
         raise StoreError(f"{path}: expected a folder of rmixup train, but this is not one ({other})")
     if file.stat().st_size > _MAX_CARD:
         raise FormatError(f"{file}: {file.stat().st_size} bytes are too many for a description; the file is damaged")
+    _refuse_newer(file)
     card = unseal(file)
     kind, schema = card.get("format"), card.get("schema")
     if kind != FORMAT or not isinstance(schema, int):
         raise FormatError(f"{file}: describes {kind!r}, expected {FORMAT!r}")
-    if schema > SCHEMA:
-        raise FormatError(f"{file}: was written by a newer rmixup (schema {schema}, known {SCHEMA}); update rmixup")
     return card
+
+
+def _refuse_newer(file: Path) -> None:
+    """Said before the checksum is looked at: a newer form may be sealed in another way."""
+    try:
+        schema = json.loads(file.read_bytes())["schema"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise FormatError(f"{file}: was written by a newer rmixup (schema {schema}, known {SCHEMA}); update rmixup")
 
 
 def _read_weights(file: Path, stated: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -202,7 +214,7 @@ def _predictor(card: Mapping[str, Any], tensors: dict[str, Tensor]) -> Predictor
         for prefix in (_STATE, _SCALER)
     )
     _require(len(state) + len(scaler) == len(tensors), "there are tensors of unknown use")
-    _check_shapes(state, _shapes(card), "state")
+    _check_shapes(state, _shapes(card, sum(value.numel() for value in state.values())), "state")
     trained_numbers = card["task"] == "regression" and not is_baseline(card["backbone"])
     scale = (1, card["n_outputs"])
     _check_shapes(scaler, {"mean": scale, "scale": scale} if trained_numbers else {}, "scaler")
@@ -216,17 +228,35 @@ def _predictor(card: Mapping[str, Any], tensors: dict[str, Tensor]) -> Predictor
         scaler=Scaler(**scaler) if scaler else None,
     )
     target = card["target"] if isinstance(card["target"], str) else _names(card["target"])
-    return Predictor(model, nodes, classes, target, Preparation(**card["preparation"]), card["record"])
+    preparation = _preparation(card["preparation"])
+    return Predictor(model, nodes, classes, target, preparation, dict(card["record"]))
 
 
-def _shapes(card: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor that the backbone has; nothing of that size is made."""
+def _preparation(values: Mapping[str, Any]) -> Preparation:
+    """What is done to new networks: names and numbers that the rest of rmixup can be handed."""
+    found = Preparation(**values)
+    frames = found.frames
+    _require(found.kind is None or found.kind in {*KINDS, *ESTIMATORS}, f"the kind {found.kind!r} is unknown")
+    _require(frames is None or (type(frames) is int and frames > 0), f"{frames!r} is no number of frames")
+    _require(found.form in get_args(Form), f"the form {found.form!r} is unknown")
+    if found.regularize is not None:
+        parse_regularizer(str(found.regularize))
+    return found
+
+
+def _shapes(card: Mapping[str, Any], numbers: int) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor that the backbone has; nothing of a size that the file does not hold is made."""
     backbone, sizes = card["backbone"], (card["n_nodes"], card["n_outputs"])
     if is_baseline(backbone):
         return BASELINES[backbone](**card["options"]).shapes(*sizes)
-    with torch.device("meta"):
-        module = models.find(backbone)(*sizes, **card["options"])
-    return {name: tuple(value.shape) for name, value in module.named_parameters()}
+    try:
+        with torch.device("meta"):
+            module: torch.nn.Module = models.find(backbone)(*sizes, **card["options"])
+    except RuntimeError:  # orthogonal maps look at their own numbers, which must be there then
+        _require(card["n_nodes"] ** 2 <= numbers, f"{numbers} numbers are too few for {card['n_nodes']} nodes")
+        module = models.build(backbone, *sizes, **card["options"])
+    beside = ((name, value) for name, value in module.named_buffers() if value.is_floating_point())
+    return {name: tuple(value.shape) for name, value in (*module.named_parameters(), *beside)}
 
 
 def _check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]], what: str) -> None:

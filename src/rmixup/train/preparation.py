@@ -7,6 +7,7 @@ models, labels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -220,10 +221,14 @@ def _offences(ds: Networks, form: Form) -> list[str]:
     series = scan_series(ds)
     patient = Patient(ds, series, scan_matrices(ds, series))
     told = [found for code in REFUSED if (found := FINDINGS[code][1](patient))]
-    problems = [f"{one.message} (subjects {shown(one.subjects)}): {one.remedy}" for one in told]
+    problems = [f"{one.message} (subjects {shown(one.subjects)}{_at(one.nodes)}): {one.remedy}" for one in told]
     if not told and ds.has_matrices:
         problems += _other_form(patient, form)
     return problems
+
+
+def _at(nodes: Sequence[str]) -> str:
+    return f"; nodes {shown(nodes)}" if nodes else ""
 
 
 def _other_form(patient: Patient, form: Form) -> list[str]:

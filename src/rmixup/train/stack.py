@@ -55,6 +55,11 @@ class Stack:
         out: Tensor = functional_call(self._module, state, (x, word))
         return out
 
+    def state(self, run: int) -> State:
+        """What one run's outputs depend on: its parameters, and the numbers beside them (bases of orthogonal maps)."""
+        beside = {k: v for k, v in self._buffers.items() if v.is_floating_point()}
+        return {k: v[run].detach().cpu().clone() for k, v in (self.parameters | beside).items()}
+
     def copy(self) -> State:
         """The parameters as they are now."""
         return {k: v.detach().clone() for k, v in self.parameters.items()}
