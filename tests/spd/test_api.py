@@ -6,7 +6,7 @@ import torch
 
 from rmixup import spd
 from rmixup.errors import DataError, NotSPDError
-from rmixup.spd import api, product, spectral
+from rmixup.spd import api, kernel, product, repair, spectral
 
 S = np.array([[2.0, 0.5], [0.5, 1.0]])
 STACK = np.stack([S, np.eye(2), 2 * S])
@@ -122,6 +122,29 @@ REFUSED = {
     "sigma must be a positive number": lambda: spd.heat_kernel(STACK, STACK, 0),
     "A must hold networks along its first axis": lambda: spd.heat_kernel(S, STACK, 1.0),
     "y must have one row for each of 3 networks": lambda: spd.kernel_ridge(STACK, [1.0, 2.0]),
+    "y must have one row for each of 3 networks, but has shape .3, 1, 1": lambda: spd.kernel_ridge(
+        STACK, np.ones((3, 1, 1))
+    ),
+    "floor must be a positive number, but is inf": lambda: spd.logm(S, floor=np.inf),
+    "floor must be a positive number, but is nan": lambda: spd.logm(S, floor=np.nan),
+    "lo <= hi, but are .-inf, 0.0": lambda: spd.expm(S, bounds=(-np.inf, 0.0)),
+    "lo <= hi, but are .0.0, inf": lambda: spd.expm(S, bounds=(0.0, np.inf)),
+    "lo <= hi, but are .nan, 1.0": lambda: spd.expm(S, bounds=(np.nan, 1.0)),
+    "0 < lo <= hi, but are .2.0, 1.0": lambda: spd.logm(S, bounds=(2.0, 1.0)),
+    "power p must be a finite number, but is inf": lambda: spd.powm(S, np.inf),
+    "sigma must be a positive number, but is inf": lambda: spd.heat_kernel(STACK, STACK, np.inf),
+    "B must hold networks along its first axis": lambda: spd.heat_kernel(STACK, S, 1.0),
+    "S must hold networks along its first axis": lambda: spd.kernel_ridge(S, [1.0, 2.0]),
+    "S must hold networks along its first axis, shape .N, n, n., but has .2, 2.": lambda: spd.geodesic_regression(
+        STACK, np.arange(3)
+    ).predict(S),
+    "N >= 1, not .0, 2, 2": lambda: spd.mean(np.zeros((0, 2, 2))),
+    "weights must be non-negative and not all zero": lambda: spd.mean(STACK, weights=[0.0, 0.0, 0.0]),
+    "weights must have shape .2, 3., one a matrix, but have .2,": lambda: spd.mean(
+        np.stack([STACK, STACK]), weights=[1.0, 2.0]
+    ),
+    "every diagonal entry must be positive, but the smallest is -1": lambda: spd.unit_diagonal(np.diag([1.0, -1.0])),
+    "no metric is named 'zzzz'; there are: euclid": lambda: spd.mean(STACK, "zzzz"),
 }
 
 
@@ -134,3 +157,80 @@ def test_what_cannot_be_is_refused_in_words(message):
 def test_empty_batches_stay_empty():
     empty = np.zeros((0, 3, 3))
     assert spd.expm(empty).shape == spd.logm(empty).shape == spd.unit_diagonal(empty).shape == (0, 3, 3)
+
+
+def test_settings_reach_the_functions_behind():
+    tensors, y = torch.from_numpy(STACK), torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+    np.testing.assert_array_equal(spd.spdness(np.diag([1.0, 1e-3, 1e-7]), tol=1e-2), 1 / 3)
+    np.testing.assert_array_equal(spd.spdness(np.diag([1.0, 1e-3, 1e-7])), 2 / 3)
+    for how, amount in (("floor", 1.5), ("shrink", 0.5), ("shrink", None)):
+        made, what = spd.regularize(STACK, how, amount)
+        expected, record = repair.regularize(tensors, how, amount)
+        np.testing.assert_array_equal(made, expected)
+        assert what == record
+    assert spd.regularize(STACK)[1].how == "shrink"
+    for normalized in (True, False):
+        found = spd.heat_kernel(STACK, STACK[:1], 0.7, normalized)
+        np.testing.assert_array_equal(found, kernel.heat_kernel(tensors, tensors[:1], 0.7, normalized))
+    for settings in ({"sigma": 0.5, "ridge": 0.3}, {"ridge": 2.0}, {"sigma": 3.0}, {}):
+        found = spd.kernel_ridge(STACK, y, **settings).predict(STACK)
+        np.testing.assert_array_equal(found, kernel.kernel_ridge(tensors, y, **settings).predict(tensors))
+    for settings in ({"ridge": 3.0}, {}):
+        found = spd.geodesic_regression(STACK, y, **settings).predict(STACK)
+        np.testing.assert_array_equal(found, kernel.geodesic_regression(tensors, y, **settings).predict(tensors))
+
+
+def test_one_tensor_among_two_arguments_gives_a_tensor():
+    assert isinstance(spd.heat_kernel(STACK, torch.from_numpy(STACK), 1.0), torch.Tensor)
+    assert isinstance(spd.heat_kernel(torch.from_numpy(STACK), STACK, 1.0), torch.Tensor)
+    assert isinstance(spd.geodesic_trend(torch.from_numpy(STACK), [1.0, 2.0, 4.0]).at([1.0]), torch.Tensor)
+
+
+def test_weights_are_shares_of_one_mean_or_of_many():
+    batch, weights = np.stack([STACK, 3 * STACK]), np.array([[1.0, 2.0, 1.0], [0.0, 1.0, 5.0]])
+    for metric in ("euclid", "logeuclid"):
+        both = spd.mean(batch, metric, weights)
+        for k in range(2):
+            np.testing.assert_allclose(both[k], spd.mean(batch[k], metric, 10 * weights[k]))
+        np.testing.assert_allclose(spd.mean(batch, metric, weights[1])[1], both[1])
+    np.testing.assert_allclose(spd.mean(batch[0], "euclid", weights[0]), np.tensordot(weights[0] / 4, STACK, 1))
+
+
+def test_logarithms_are_of_the_log_euclidean_geometry_unless_told_otherwise():
+    for ours, named in (
+        (spd.geodesic(S, STACK, 0.3), spd.geodesic(S, STACK, 0.3, "logeuclid")),
+        (spd.distance(S, STACK), spd.distance(S, STACK, "logeuclid")),
+        (spd.mean(STACK), spd.mean(STACK, "logeuclid")),
+    ):
+        np.testing.assert_array_equal(ours, named)
+
+
+def test_bounds_may_be_one_number():
+    one = 2.0 * np.eye(70)
+    np.testing.assert_allclose(spd.expm(one, bounds=(2.0, 2.0), method="product"), np.exp(2.0) * np.eye(70))
+    np.testing.assert_allclose(spd.logm(one, bounds=(2.0, 2.0), method="product"), np.log(2.0) * np.eye(70), atol=1e-12)
+
+
+def test_products_can_be_asked_for_where_auto_would_not_take_them(with_spectrum):
+    ill = with_spectrum(np.geomspace(1e-11, 1, 5))
+    assert torch.equal(spd.logm(ill, method="product"), product.logm(ill, api._bounds_for_products(ill)))
+    assert torch.equal(spd.logm(ill, method="product", bounds=(1e-12, 2.0)), product.logm(ill, (1e-12, 2.0)))
+    single = with_spectrum(np.linspace(-1, 1, 5)).float()
+    assert torch.equal(spd.expm(single, method="product"), product.expm(single))
+    asking = single.clone().requires_grad_()
+    with torch.no_grad():
+        assert torch.equal(spd.expm(asking, method="product"), product.expm(single))
+
+
+def test_positions_broadcast_with_the_leading_shape():
+    A, B = np.stack([STACK, 2 * STACK]), np.eye(2)
+    t = np.array([[0.25], [0.75]])
+    made = spd.geodesic(A, B, t, "euclid")
+    np.testing.assert_allclose(made, (1 - t[..., None, None]) * A + t[..., None, None] * B)
+    with pytest.raises(DataError, match=r"broadcast with \(2, 3\), but has shape \(4,\)"):
+        spd.geodesic(A, B, np.linspace(0, 1, 4))
+
+
+def test_trends_take_one_label():
+    with pytest.raises(DataError, match=r"y of shape \(N,\), but y has shape \(3, 1\)"):
+        spd.geodesic_trend(STACK, np.ones((3, 1)))

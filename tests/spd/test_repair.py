@@ -80,6 +80,8 @@ def test_dtype_stays_and_empty_batches_pass() -> None:
         ("shrink=0.05", ("shrink", 0.05)),
         (" floor = 1e-6 ", ("floor", 1e-6)),
         ("shrink", ("shrink", 0.05)),
+        ("shrink=1", ("shrink", 1.0)),
+        ("floor=7", ("floor", 7.0)),
         ("floor", ("floor", 1e-6)),
     ],
 )
@@ -108,3 +110,22 @@ def test_written_regularisers_read_back(amount: float, how: str) -> None:
 def test_nonsense_is_refused(text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parse_regularizer(text)
+
+
+def test_batches_are_counted_whole_and_each_matrix_has_its_own_mean() -> None:
+    S = torch.stack([torch.eye(3), 4 * torch.eye(3)]).repeat(2, 1, 1, 1).double()
+    S[1, 1, 0, 0] = -2.0
+    shrunk, record = regularize(S, "shrink", 0.5)
+    torch.testing.assert_close(shrunk[1, 1].diagonal(), torch.tensor([0.0, 3.0, 3.0]).double())
+    torch.testing.assert_close(shrunk[0], S[0])
+    assert (record.changed, record.total, record.smallest_before) == (4, 4, -2.0)
+    floored, record = regularize(S, "floor", 1.0)
+    torch.testing.assert_close(floored[1, 1].diagonal(), torch.tensor([1.0, 4.0, 4.0]).double())
+    assert torch.equal(floored[0], S[0])
+    assert (record.changed, record.total, record.smallest_before) == (1, 4, -2.0)
+
+
+def test_an_eigenvalue_at_the_tolerance_is_not_above_it() -> None:
+    S = torch.diag(torch.tensor([0.25, 0.5, 1.0]))
+    assert float(spdness(S, tol=0.25)) == pytest.approx(2 / 3)
+    assert regularize(S, "floor", 0.25)[1].changed == 0
