@@ -8,7 +8,6 @@ May not be here: labels, chance.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from torch import Tensor
 import rmixup
 from rmixup.augment.cache import Arrays, combined_sha256, remember
 from rmixup.augment.labels import named
+from rmixup.augment.paging import is_paged, release, take, tensor_of
 from rmixup.augment.plan import Floats, Integers
 from rmixup.errors import DataError, NotSPDError
 from rmixup.spd.door import as_float, symmetrize, symmetry_tolerance
@@ -57,7 +57,7 @@ class Source(NamedTuple):
     def at(self, places: slice, dtype: torch.dtype | None) -> Tensor:
         """The matrices of some places, on the device."""
         rows = torch.from_numpy(self.rows[places]).to(self.x.device)
-        return self.x[rows].to(self.device).to(dtype or self.x.dtype).contiguous()
+        return take(self.x, rows).to(self.device).to(dtype or self.x.dtype).contiguous()
 
     def chunks(self, dtype: torch.dtype | None = torch.float64) -> Iterator[tuple[slice, Tensor]]:
         """Yield places in `rows` and the matrices there."""
@@ -71,7 +71,7 @@ class Bank:
 
     `values` is (N, n, n), or (N, n(n+1)/2) lower triangles; `index` (n²,) tells where in a triangle each entry of the
     matrix stands. `low` and `high` (N,) are the extreme eigenvalues of each row where known. `record` says what a
-    regulariser did.
+    regulariser did. Where `places` (N,) is given, row k of the bank is row places[k] of `values`.
     """
 
     values: Tensor
@@ -80,18 +80,19 @@ class Bank:
     low: Floats | None = None
     high: Floats | None = None
     record: dict[str, Any] = field(default_factory=dict)
+    places: Tensor | None = None
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.values if self.places is None else self.places)
 
     def rows(self, at: Tensor) -> Tensor:
         """The matrices (B, n, n) of some rows."""
-        return self._unpacked(self.values.index_select(0, at))
+        return self._unpacked(self._take(at))
 
     def between(self, i: Tensor, j: Tensor, lam: Tensor) -> Tensor:
         """(1 - λ) rows i + λ rows j, as matrices (B, n, n); exact at λ = 0 and λ = 1."""
         weight = lam.view(-1, *[1] * (self.values.ndim - 1))
-        return self._unpacked(torch.lerp(self.values.index_select(0, i), self.values.index_select(0, j), weight))
+        return self._unpacked(torch.lerp(self._take(i), self._take(j), weight))
 
     def distances(self, some: Tensor, others: Tensor, symmetric: bool) -> Tensor:
         """Distances (B, N), entry by entry, between some rows and others; lower triangles may stand for themselves."""
@@ -105,8 +106,11 @@ class Bank:
         ]
         return torch.cat(squares, 1).clamp(min=0).sqrt()
 
+    def _take(self, rows: Tensor) -> Tensor:
+        return take(self.values, rows if self.places is None else self.places[rows])
+
     def _weighted(self, rows: Tensor, weight: Tensor) -> Tensor:
-        values = self.values.index_select(0, rows).double()
+        values = self._take(rows).double()
         return (pack(values) if values.ndim == 3 else values) * pack(weight).sqrt()
 
     def to(self, device: torch.device) -> Bank:
@@ -150,10 +154,7 @@ def pack(S: Tensor) -> Tensor:
 def matrices_of(x: Any) -> Tensor:
     """Networks as a tensor (N, n, n) that shares their memory; read-only arrays and memory maps are not copied."""
     if isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) and x.dtype.isnative and x.flags.c_contiguous:
-        with warnings.catch_warnings():
-            # torch warns that writing to read-only memory is undefined: nothing here writes to its input.
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable", category=UserWarning)
-            tensor = torch.from_numpy(x)
+        tensor = tensor_of(x)
     else:
         tensor = as_float("x", x).detach()
     if tensor.ndim != 3 or tensor.shape[-1] != tensor.shape[-2] or 0 in tensor.shape:
@@ -191,7 +192,9 @@ def matrix_bank(source: Source) -> Bank:
     """The matrices themselves; no copy where all rows are asked for and are exactly symmetric."""
     x = source.x
     everything = len(source.rows) == len(x) and bool((source.rows == np.arange(len(x))).all())
-    values = x if everything else x[torch.from_numpy(source.rows).to(x.device)]
+    if is_paged(x) and source.device.type == "cpu" and all(torch.equal(S, S.mT) for _, S in source.chunks(None)):
+        return Bank(x, source.nodes, triangle(source.nodes), places=torch.from_numpy(source.rows))
+    values = x if everything else take(x, torch.from_numpy(source.rows).to(x.device))
     if any(not torch.equal(S, S.mT) for _, S in source.chunks(None)):
         values = symmetrize(values)
     return Bank(values, source.nodes, triangle(source.nodes).to(x.device)).to(source.device)
@@ -354,6 +357,7 @@ def coordinate_bank(
         for places, S in source.chunks():
             found = chart(S, source.rows[places])
             values[places] = pack(found.values).to(device=values.device, dtype=stored)
+            release(values)
             if found.low is not None and found.high is not None:
                 low[places], high[places] = found.low.cpu().numpy(), found.high.cpu().numpy()
         return {"low": low, "high": high, **{f"record_{k}": np.array(v) for k, v in close().items() if v is not None}}
@@ -364,8 +368,8 @@ def coordinate_bank(
     else:
         kind = torch.empty(0, dtype=stored).numpy().dtype
         key = content_key(source, f"{identity}|{stored}")
-        mapped, small = remember(cache, key, shape, kind, lambda values: fill(torch.from_numpy(values)))
-        values = torch.from_numpy(mapped)
+        mapped, small = remember(cache, key, shape, kind, lambda values: fill(tensor_of(values)))
+        values = tensor_of(mapped)
     record = {name.removeprefix("record_"): value.item() for name, value in small.items() if name.startswith("record_")}
     return Bank(values, n, triangle(n), small["low"], small["high"], record).to(source.device)
 

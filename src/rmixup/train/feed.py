@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,12 +39,15 @@ class Problem:
         For the pair policies that need them.
     weights : (N,) float tensor or None
         Weights of the networks in the training loss; a mix has the mix of its parents' weights.
+    cache : folder or None
+        Where logarithms are kept on disk, and read from while training; None: in memory.
     """
 
     x: Tensor
     labels: Labels
     groups: Any = None
     weights: Tensor | None = None
+    cache: str | Path | None = None
 
     def __post_init__(self) -> None:
         given = {"labels": self.labels, "groups": self.groups, "weights": self.weights}
@@ -218,6 +222,7 @@ def _group(problem: Problem, runs: Sequence[Run], places: list[int], device: tor
         splits=rows,
         task=labels.task,
         n_classes=labels.n_classes or None,
+        cache=problem.cache,
         device=device,
     )
     weights = None

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rmixup.augment.paging import take
 from rmixup.models import Backbone
 from rmixup.train.feed import Problem, Run, feed
 from rmixup.train.graph import Recorded, aside
@@ -185,7 +186,10 @@ class Training:
     def _forward(self, rows: Rows) -> Tensor:
         """Outputs (R, V, k) for rows, some at a time."""
         with lowered(self.protocol.precision, self.device):
-            parts = [self.stack(self._x[at]).to(self._x.dtype) for at in torch.split(rows.index, EVALUATED, dim=1)]
+            parts = [
+                self.stack(take(self._x, at.reshape(-1)).view(*at.shape, *self._x.shape[1:])).to(self._x.dtype)
+                for at in torch.split(rows.index, EVALUATED, dim=1)
+            ]
         return torch.cat(parts, 1) if rows.width else self._x.new_empty(len(self.runs), 0, self.target.outputs)
 
     # ---- checkpoints --------------------------------------------------------------------------------------------
