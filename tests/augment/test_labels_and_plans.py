@@ -150,3 +150,67 @@ def test_a_class_of_one_member_and_one_class_only_are_refused(name: str) -> None
     if name in ("cmixup", "gmixup"):
         with pytest.raises(DataError, match="one member only"):
             as_augmentation(name).prepare(x, [0, 0, 0, 0, 1])
+
+
+def test_what_is_named_is_cut_after_five() -> None:
+    from rmixup.augment.labels import named
+
+    assert named(np.arange(5)) == "0, 1, 2, 3, 4"
+    assert named([3, 1, 4, 1, 5, 9]) == "3, 1, 4, 1, 5 and 1 more"
+
+
+def test_labels_of_nobody_are_no_classes() -> None:
+    empty = encode(np.array([], int))
+    assert (len(empty), empty.n_classes, empty.task) == (0, 0, "classification")
+
+
+def test_the_number_of_classes_is_kept_and_may_exceed_the_codes() -> None:
+    labels = encode([0, 1, 2], n_classes=3).take(np.array([0, 1]))
+    assert (labels.n_classes, labels.mixable().shape, len(labels)) == (3, (2, 3), 2)
+    assert encode([0, 1], n_classes=5).n_classes == 5
+
+
+def test_one_label_or_varying_targets_are_enough() -> None:
+    require_usable(encode([1.0]))
+    require_usable(encode([1.0, 2.0]))
+    require_usable(encode([0, 1]))
+    with pytest.raises(DataError, match="target 0, 1 has the same value in all 2 networks"):
+        require_usable(encode(np.ones((2, 2))))
+    with pytest.raises(DataError, match=r"one class only \(all 3 labels have code 1\)"):
+        require_usable(encode([1, 1, 1]))
+
+
+def test_tensors_that_ask_for_gradients_are_labels_too() -> None:
+    asking = torch.tensor([0.5, 1.5], requires_grad=True)
+    assert encode(asking).mixable().tolist() == [0.5, 1.5]
+
+
+def test_plans_are_joined_run_after_run() -> None:
+    one = Plan([0, 4], [1, 2], [0.25, 0.5], words=[7, 8], sizes=(5,))
+    two = Plan([2], [0], 1.0, words=[9], sizes=(3,))
+    both = Plan.join([one, two])
+    assert both.i.tolist() == [0, 4, 7]
+    assert both.j.tolist() == [1, 2, 5]
+    assert both.lam.tolist() == [0.25, 0.5, 1.0]
+    assert both.words.tolist() == [7, 8, 9]
+    assert both.run.tolist() == [0, 0, 1]
+    assert both.sizes == (5, 3)
+    again = Plan.join([both, one])
+    assert (again.run.tolist(), again.i.tolist(), again.sizes) == ([0, 0, 1, 2, 2], [0, 4, 7, 8, 12], (5, 3, 5))
+    part = again[1:4]
+    assert (part.i.tolist(), part.j.tolist(), part.words.tolist()) == ([4, 7, 8], [2, 5, 9], [8, 9, 7])
+    assert (part.lam.tolist(), part.run.tolist(), part.sizes) == ([0.5, 1.0, 0.25], [0, 1, 2], (5, 3, 5))
+
+
+def test_numbers_of_a_plan_stand_for_all_samples() -> None:
+    plan = Plan([3, 4], 5, [0.0, 1.0], words=6, run=1)
+    assert (plan.j.tolist(), plan.words.tolist(), plan.run.tolist()) == ([5, 5], [6, 6], [1, 1])
+    assert [array.dtype for array in (plan.i, plan.j, plan.words, plan.run)] == [np.int64] * 4
+    for wrong in ({"lam": -0.01}, {"lam": [0.5, 1.01]}, {"lam": np.nan}):
+        with pytest.raises(DataError, match="must lie in"):
+            Plan([0, 1], [1, 0], **wrong)
+    for name in ("words", "run"):
+        with pytest.raises(DataError, match=f"a plan's {name} must have one value a sample, 2 here"):
+            Plan([0, 1], [1, 0], 0.5, **{name: [1, 2, 3]})
+    with pytest.raises(DataError, match=r"i must have one value a sample, 2 here, but has shape \(1, 2\)"):
+        Plan([[0, 1]], [1, 0], 0.5)

@@ -12,7 +12,19 @@ import pytest
 import torch
 
 from rmixup import DataError, LeakageError, NotSPDError, StoreError, keys, spd
-from rmixup.augment import METHODS, CacheWarning, OffLog, Plan, Prepared, RMixup, Tangent, VMixup, as_augmentation
+from rmixup.augment import (
+    METHODS,
+    PAIRS,
+    CacheWarning,
+    Nearest,
+    OffLog,
+    Plan,
+    Prepared,
+    RMixup,
+    Tangent,
+    VMixup,
+    as_augmentation,
+)
 
 from .conftest import correlations
 
@@ -144,6 +156,49 @@ def test_separately_prepared_runs_join_too(x: np.ndarray, codes: np.ndarray) -> 
     plans = [run.draw([0, 4, 8], 3) for run in runs]
     expected = torch.cat([run.apply(plan)[0] for run, plan in zip(runs, plans, strict=True)])
     torch.testing.assert_close(Prepared.join(runs).apply(Plan.join(plans))[0], expected, rtol=0, atol=1e-10)
+
+
+def test_what_encloses_joined_runs_encloses_each(x: np.ndarray, codes: np.ndarray) -> None:
+    runs = [RMixup().prepare(x[:9], codes[:9]), RMixup().prepare(x[9:], codes[9:])]
+    joined = Prepared.join(runs)
+    (low, high), each = joined.bounds or (0, 0), [run.bounds or (0, 0) for run in runs]
+    assert (low, high) == (min(one[0] for one in each), max(one[1] for one in each))
+    assert joined.effective_partners.tolist() == [8.0] * 9 + [10.0] * 11
+    assert (len(joined), joined.nodes) == (20, 7)
+
+
+def test_joined_runs_must_be_of_one_kind_in_everything(x: np.ndarray, codes: np.ndarray) -> None:
+    one = VMixup().prepare(x, codes)
+    for other in (
+        VMixup().prepare(x, np.arange(20.0)),
+        VMixup().prepare(x[:, 1:, 1:], codes),
+        VMixup().prepare(x, codes, n_classes=3),
+        VMixup().prepare(x.astype(np.float32), codes),
+    ):
+        with pytest.raises(DataError, match="of one kind and dtype"):
+            Prepared.join([one, other])
+
+
+DRAWN = {
+    "uniform": [1, 5, 2, 6, 4],
+    "same-class": [1, 6, 3, 5, 5],
+    "label-kernel": [4, 1, 10, 5, 4],
+    "same-group": [0, 6, 2, 4, 6],
+    "cross-group": [4, 10, 3, 2, 7],
+    "nearest": [9, 3, 4, 5, 9],
+    "shuffle": [0, 3, 3, 11, 7],
+}
+LAMBDAS = [0.978216, 0.481128, 0.996665, 0.265067, 0.999453]
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_plans_stay_what_they_are(pairs: str) -> None:
+    """A plan follows from its key: a change here makes old runs impossible to repeat."""
+    method = VMixup(pairs=Nearest(2) if pairs == "nearest" else pairs, per="pair", alpha=0.4)
+    labels = np.arange(12) % 2 if pairs == "same-class" else np.arange(12) ** 1.5
+    prepared = method.prepare(correlations(12, 3), labels, groups=np.arange(12) % 3)
+    plan = prepared.draw([3, 0, 11, 7, 3], (4, "epoch", 2))
+    assert (plan.j.tolist(), plan.lam.round(6).tolist()) == (DRAWN[pairs], LAMBDAS)
 
 
 # --- input -----------------------------------------------------------------------------------------------------
@@ -284,6 +339,42 @@ def test_logarithms_by_products_are_those_by_eigenvalues(regularizer: str | None
     assert other.smallest == pytest.approx(one.smallest, abs=0.02)
     clean = log_by_products(Ledger("rmixup", source, None), x[:6], source.rows[:6])
     torch.testing.assert_close(clean.values, spd.logm(x[:6]), rtol=0, atol=1e-10)
+
+
+# --- in parts --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("aug", EVERY, ids=str)
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_parts_of_any_size_give_the_same(aug: str, task: str, x: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rmixup.augment import bank
+
+    y = np.arange(20) % 2 if task == "classes" else np.arange(20) ** 1.5
+    method = as_augmentation(aug)
+    whole = method.prepare(x, y)
+    plan = whole.draw(np.arange(20), 3)
+    for at_once in (1, 3 * 8 * 7**2):
+        monkeypatch.setitem(bank.CHUNK_BYTES, "cpu", at_once)
+        parts = method.prepare(x, y)
+        assert parts.record == whole.record
+        for one, other in zip(parts.apply(plan), whole.apply(plan), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("metric", spd.METRICS)
+def test_neighbours_are_the_same_whatever_is_compared_at_once(
+    metric: str, x: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rmixup.augment import bank, base
+
+    prepared = RMixup(metric=metric).prepare(x, np.arange(20.0))
+    whole = prepared.neighbours(4)
+    distances = spd.distance(x[:, None], x[None], metric)
+    np.fill_diagonal(distances, np.inf)
+    np.testing.assert_array_equal(whole, np.argsort(distances, 1)[:, :4])
+    monkeypatch.setattr(base, "NEIGHBOUR_ROWS", 3)
+    monkeypatch.setattr(bank, "DISTANCE_ROWS", 7)
+    np.testing.assert_array_equal(prepared.neighbours(4), whole)
 
 
 # --- the cache -------------------------------------------------------------------------------------------------
