@@ -52,7 +52,7 @@ SUITES = {
 }
 # The kernel is tested on a machine with a GPU.
 GPU_FILES = ("product_triton.py",)
-# Imported once, before any child is made.
+# Imported once, before any child is made; none of them starts a thread by that.
 PRELOADED = ("numpy", "scipy.stats", "scipy.sparse.csgraph", "torch", "sklearn", "pandas", "hypothesis", "pydantic")
 # Tests slower than this are left out: none of them would be the first to fail.
 SLOW_SECONDS = 15.0
@@ -372,40 +372,28 @@ def in_child(work: Callable[[], int], log: Path) -> int:
         os._exit(status)
 
 
-def measure(project: Copy, tests: Sequence[str]) -> dict[str, Any]:
-    """Which of some tests pass with the unchanged code, how long each takes, and which lines each reaches."""
-    found = project.root / "measured.json"
-    found.unlink(missing_ok=True)
+def measure(project: Copy, tests: Sequence[str], into: Path) -> int:
+    """Write which tests pass with the unchanged code, how long each takes, and which lines each reaches; in a child."""
+    import coverage
 
-    def work() -> int:
-        import coverage
-
-        os.environ["COVERAGE_CORE"] = "ctrace"
-        files = [str(project.root / target) for target in project.targets]
-        traced = coverage.Coverage(data_file=None, include=files, config_file=False)
-        plugin = Plugin(None, traced)
-        traced.start()
-        run_tests(project, tests, plugin)
-        traced.stop()
-        data = traced.get_data()
-        lines = {
-            target: {str(line): names for line, names in data.contexts_by_lineno(file).items()}
-            for target, file in zip(project.targets, files, strict=True)
-        }
-        bad = set(plugin.failed)
-        passed = {name: seconds for name, seconds in plugin.seconds.items() if name not in bad}
-        loaded = [name for name in PRELOADED if name in sys.modules]
-        found.write_text(json.dumps({"passed": passed, "bad": sorted(bad), "lines": lines, "loaded": loaded}))
-        return 0
-
-    children = [in_child(work, project.root / "measure.log")]
-    with none_left(children):
-        os.waitpid(children[0], 0)
-        children.clear()
-    if not found.exists():
-        raise SystemExit(f"the tests could not be run:\n{(project.root / 'measure.log').read_text()[-3000:]}")
-    result: dict[str, Any] = json.loads(found.read_text())
-    return result
+    os.environ["COVERAGE_CORE"] = "ctrace"
+    files = [str(project.root / target) for target in project.targets]
+    traced = coverage.Coverage(data_file=None, include=files, config_file=False)
+    plugin = Plugin(None, traced)
+    traced.start()
+    run_tests(project, tests, plugin)
+    traced.stop()
+    data = traced.get_data()
+    lines = {
+        target: {str(line): names for line, names in data.contexts_by_lineno(file).items()}
+        for target, file in zip(project.targets, files, strict=True)
+    }
+    bad = set(plugin.failed)
+    passed = {name: seconds for name, seconds in plugin.seconds.items() if name not in bad}
+    unfinished = into.with_suffix(".tmp")
+    unfinished.write_text(json.dumps({"passed": passed, "bad": sorted(bad), "lines": lines}))
+    unfinished.rename(into)
+    return 0
 
 
 @contextlib.contextmanager
@@ -591,25 +579,31 @@ def still_true(known: dict[str, Any], module_digest: str, everything: str) -> bo
     return bool(known["everything"] == everything)
 
 
-def _measured(project: Copy, folder: Path) -> dict[str, Any]:
+def _measured(project: Copy, folder: Path, workers: int) -> dict[str, Any]:
     """`measure` for every file of tests, as far as it is not known from earlier runs."""
-    whole: dict[str, Any] = {"passed": {}, "bad": [], "lines": {t: {} for t in project.targets}, "loaded": []}
-    tests = [[test] for test in project.tests if test not in project.targets]
-    for files in [*tests, project.targets]:
-        shared = [str(f.relative_to(project.root)) for f in (project.root / files[0]).parent.glob("conftest.py")]
-        file = kept(folder, f"reach-{project.digest(*files, *shared, *project.targets)}.json")
-        if not file.exists():
-            say(f"measuring which lines are reached by {files[0]} ...")
-            file.write_text(json.dumps(measure(project, files)))
+    units = [*([test] for test in project.tests if test not in project.targets), project.targets]
+    shared = [str(f.relative_to(project.root)) for f in (project.root / units[0][0]).parent.glob("conftest.py")]
+    found = [kept(folder, f"reach-{project.digest(*unit, *shared, *project.targets)}.json") for unit in units]
+    waiting = [(unit, file) for unit, file in zip(units, found, strict=True) if not file.exists()]
+    running = set[int]()
+    with none_left(running):
+        while waiting or running:
+            while waiting and len(running) < workers:
+                unit, file = waiting.pop(0)
+                say(f"measuring which lines {unit[0]} reaches ...")
+                log = project.root / f"measure-{len(waiting)}.log"
+                running.add(in_child(functools.partial(measure, project, unit, file), log))
+            running.remove(os.wait()[0])
+    whole: dict[str, Any] = {"passed": {}, "bad": [], "lines": {t: {} for t in project.targets}}
+    for file in found:
         part = json.loads(file.read_text())
         whole["passed"] |= part["passed"]
         whole["bad"] += part["bad"]
-        whole["loaded"] = sorted({*whole["loaded"], *part["loaded"]})
         for target, lines in part["lines"].items():
             for line, names in lines.items():
                 whole["lines"][target].setdefault(line, []).extend(names)
     if not whole["passed"]:
-        raise SystemExit(f"no test passes:\n{(project.root / 'measure.log').read_text()[-3000:]}")
+        raise SystemExit(f"no test passes:\n{next(project.root.glob('measure-*.log')).read_text()[-3000:]}")
     return whole
 
 
@@ -629,6 +623,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.update(QUIET_THREADS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     root = chosen.root.resolve()
+    for name in PRELOADED if root == ROOT else ():
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         suites = copied(root, Path(scratch).resolve(), SUITES if root == ROOT else {"src/**/*.py": "tests"})
         every = [
@@ -659,12 +655,10 @@ def _tried(project: Copy, drawn: list[Mutant], folder: Path, workers: int) -> li
             known[found["module"], found["key"]] = found
     new = [m for m in drawn if (m.module, m.key) not in known]
     if new:
-        measured = _measured(project, folder)
+        measured = _measured(project, folder, workers)
         slow = [name for name, seconds in measured["passed"].items() if seconds > SLOW_SECONDS]
         say(f"{len(measured['passed'])} tests; left out as slow: {slow}")
         say(f"skipped here, or failing with the unchanged code: {len(measured['bad'])}")
-        for name in measured["loaded"]:
-            importlib.import_module(name)
         with log.open("a") as file:
             for k, result in enumerate(try_all(project, new, measured, workers), 1):
                 result |= {"module_digest": module_digest[result["module"]], "everything": everything}
