@@ -53,7 +53,10 @@ SUITES = {
 # The kernel is tested on a machine with a GPU.
 GPU_FILES = ("product_triton.py",)
 # Imported once, before any child is made; none of them starts a thread by that.
-PRELOADED = ("numpy", "scipy.stats", "scipy.sparse.csgraph", "torch", "sklearn", "pandas", "hypothesis", "pydantic")
+PRELOADED = (
+    "numpy", "scipy.stats", "scipy.sparse.csgraph", "torch", "pandas", "sklearn.linear_model", "matplotlib.pyplot",
+    "pyriemann.utils", "pydantic", "hypothesis",
+)  # fmt: skip
 # Tests slower than this are left out: none of them would be the first to fail.
 SLOW_SECONDS = 15.0
 EXAMPLES = 25  # of a property, for each mutant
