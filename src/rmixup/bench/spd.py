@@ -91,18 +91,11 @@ class Inputs:
 
 def _steps(n: int, batch: int, device: torch.device, seconds: float) -> list[Row]:
     inputs = Inputs(n, batch, device)
-    calls: dict[str, Call] = {
-        BASELINE: lambda: _eigh_function(inputs.mixed_logs(), torch.exp),
-        "paper step": lambda: _paper_step(inputs),
-        "matrix_exp": lambda: torch.linalg.matrix_exp(inputs.mixed_logs()),
-        "rmixup": lambda: product.expm(inputs.mixed_logs(), inputs.bounds),
-        "rmixup without bounds": lambda: product.expm(inputs.mixed_logs()),
-        "vmixup": lambda: torch.lerp(inputs.a, inputs.b, inputs.lam),
-    }
+    calls = step_calls(inputs)
     if device.type == "cuda":
         calls["rmixup cuda graph"] = _captured(calls["rmixup"])
     times = side_by_side(calls, device, seconds, ROUNDS)
-    pyriemann = _pyriemann(inputs)
+    pyriemann = pyriemann_call(inputs)
     if callable(pyriemann):
         # After the others: NumPy's threads keep spinning for a while and would slow whatever comes next.
         calls["pyriemann"] = pyriemann
@@ -112,6 +105,18 @@ def _steps(n: int, batch: int, device: torch.device, seconds: float) -> list[Row
         for name, call in calls.items()
     ]
     return found if callable(pyriemann) else [*found, _skipped("pyriemann", (n, batch), pyriemann)]
+
+
+def step_calls(inputs: Inputs) -> dict[str, Call]:
+    """The step by each method, the baseline first."""
+    return {
+        BASELINE: lambda: _eigh_function(inputs.mixed_logs(), torch.exp),
+        "paper step": lambda: _paper_step(inputs),
+        "matrix_exp": lambda: torch.linalg.matrix_exp(inputs.mixed_logs()),
+        "rmixup": lambda: product.expm(inputs.mixed_logs(), inputs.bounds),
+        "rmixup without bounds": lambda: product.expm(inputs.mixed_logs()),
+        "vmixup": lambda: torch.lerp(inputs.a, inputs.b, inputs.lam),
+    }
 
 
 def _functions(n: int, device: torch.device, seconds: float) -> Iterator[Row]:
@@ -147,7 +152,7 @@ def _paper_step(inputs: Inputs) -> Tensor:
     return _eigh_function(torch.lerp(log_a, log_b, inputs.lam), torch.exp)
 
 
-def _pyriemann(inputs: Inputs) -> Call | str:
+def pyriemann_call(inputs: Inputs) -> Call | str:
     """pyRiemann's geodesic on float64 NumPy arrays, as its documentation shows it, or why it is missing."""
     if inputs.a.is_cuda:
         return "skipped: its geodesic is compared on the CPU"
