@@ -28,6 +28,9 @@ exclude_patterns = ["_build", "_data", "_ext"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+# `epochs, batch_size : ...` stays one entry, and attributes are a list as parameters are.
+napoleon_use_param = False
+napoleon_use_ivar = True
 # `name` in a docstring is code.
 default_role = "code"
 

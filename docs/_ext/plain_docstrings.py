@@ -37,6 +37,8 @@ def prepare(  # noqa: PLR0917 -- Sphinx passes them by position
 ) -> None:
     made: list[str] = []
     kind = "text"
+    if what == "module":
+        lines[:] = without_house_rules(lines)
     for line in lines:
         after, kind = kind, kind_of(line, kind, what == "module", bool(made) and not made[-1].strip())
         if kind == "example" != after and made and set(made[-1].strip()) != {"-"}:
@@ -45,6 +47,12 @@ def prepare(  # noqa: PLR0917 -- Sphinx passes them by position
             made += ["::", ""]
         made.append(escaped(line) if kind == "text" else line)
     lines[:] = made
+
+
+def without_house_rules(lines: list[str]) -> list[str]:
+    """A module's text without what may not be in it, which is said to those who change it."""
+    text = re.sub(r"(^|(?<=\s))(What may|May) not be here:.*?(?=\n\s*\n|\Z)", "", "\n".join(lines), flags=re.DOTALL)
+    return [*text.rstrip().split("\n"), ""]
 
 
 def kind_of(line: str, before: str, module: bool, after_gap: bool) -> str:
