@@ -346,14 +346,14 @@ def test_logarithms_by_products_are_those_by_eigenvalues(regularizer: str | None
 
 @pytest.mark.parametrize("aug", EVERY, ids=str)
 @pytest.mark.parametrize("task", ["classes", "numbers"])
-def test_parts_of_any_size_give_the_same(aug: str, task: str, x: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_any_size_give_the_same(aug: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from rmixup.augment import bank
 
-    y = np.arange(20) % 2 if task == "classes" else np.arange(20) ** 1.5
+    x, y = correlations(7, 4), np.arange(7) % 2 if task == "classes" else np.arange(7) ** 1.5
     method = as_augmentation(aug)
     whole = method.prepare(x, y)
-    plan = whole.draw(np.arange(20), 3)
-    for at_once in (1, 3 * 8 * 7**2):
+    plan = whole.draw(np.arange(7), 3)
+    for at_once in (1, 3 * 8 * 4**2):
         monkeypatch.setitem(bank.CHUNK_BYTES, "cpu", at_once)
         parts = method.prepare(x, y)
         assert parts.record == whole.record
@@ -362,12 +362,11 @@ def test_parts_of_any_size_give_the_same(aug: str, task: str, x: np.ndarray, mon
 
 
 @pytest.mark.parametrize("metric", spd.METRICS)
-def test_neighbours_are_the_same_whatever_is_compared_at_once(
-    metric: str, x: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neighbours_are_the_same_whatever_is_compared_at_once(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from rmixup.augment import bank, base
 
-    prepared = RMixup(metric=metric).prepare(x, np.arange(20.0))
+    x = correlations(10, 4)
+    prepared = RMixup(metric=metric).prepare(x, np.arange(10.0))
     whole = prepared.neighbours(4)
     distances = spd.distance(x[:, None], x[None], metric)
     np.fill_diagonal(distances, np.inf)
