@@ -12,7 +12,7 @@ import typer
 from rmixup.cli import completion
 
 
-def command(
+def command(  # noqa: PLR0917 -- as many options as the benches have
     name: Annotated[
         str,
         typer.Argument(
