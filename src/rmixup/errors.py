@@ -5,7 +5,24 @@ Nothing is imported here, so every part of the package can raise them.
 
 
 class RMixupError(Exception):
-    """Base of all errors that rmixup raises on purpose; the command line shows them in one line."""
+    """Base of all errors that rmixup raises on purpose; the command line shows them in one line.
+
+    Messages quote what stands in files, so they are made safe to print here: one line, whatever was quoted.
+
+    >>> str(RMixupError("expected a number, found a\\nb\\x1b[2J"))
+    'expected a number, found a b\\\\x1b[2J'
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """A text as one line of characters that show: a terminal may obey others, and some cannot be written at all."""
+    if text.isprintable():
+        return text
+    line = " ".join(part.strip() for part in text.splitlines())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 class DataError(RMixupError, ValueError):

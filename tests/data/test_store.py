@@ -339,6 +339,10 @@ def test_files_that_do_not_fit_together(folder: Path) -> None:
     manifest(folder, n_nodes=7)
     with pytest.raises(FormatError, match=r"size that dataset\.json states"):
         open_folder(folder)
+    for broken in ({"files": 1}, {"files": {"nodes.tsv": 3}}, {"task": "regression", "target": []}, {"columns": 1}):
+        manifest(folder, n_nodes=3, **{"classes": None, **broken})
+        with pytest.raises(FormatError, match="do not fit together"):
+            open_folder(folder)
     manifest(folder, n_nodes=3, classes=["a"])
     with pytest.raises(FormatError, match="do not fit together"):
         open_folder(folder)

@@ -10,6 +10,7 @@ import pytest
 import sgd_work
 
 from rmixup.errors import StoreError
+from rmixup.study.files import seal, unseal
 from rmixup.study.project import ChangedError, Settings, begin, environment, open_study, resume
 from rmixup.study.runner import run
 from rmixup.study.status import show, status
@@ -104,6 +105,29 @@ def test_a_study_file_sealed_by_someone_else_is_told(make_study: sgd_work.Make) 
     path.write_bytes(seal({**body, "spec": {**body["spec"], "extra": 1}}))
     with pytest.raises(StoreError, match="not one that this version reads"):
         open_study(path.parent)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": {"stack": "1"}},
+        {"settings": {"stack": 0}},
+        {"settings": {"speed": 1}},
+        {"data": {"sha256": 1, "subjects": 5}},
+        {"data": None},
+        {"work": None},
+        {"environment": 1},
+        {"allowed": [1]},
+    ],
+)
+def test_a_study_file_that_is_sealed_and_means_nothing_is_told(
+    make_study: sgd_work.Make, changes: dict[str, object]
+) -> None:
+    study = make_study()
+    place = study.folder / "study.json"
+    place.write_bytes(seal({**unseal(place), **changes}))
+    with pytest.raises(StoreError, match="does not describe a study"):
+        open_study(study.folder)
 
 
 def test_no_study_is_told(tmp_path: Path) -> None:

@@ -206,3 +206,9 @@ def test_stacks_follow_from_the_set_of_cells_alone() -> None:
     assert all(len({cell.family for cell in stack.cells}) == 1 and len(stack.cells) <= 7 for stack in expected)
     assert len({stack.key for stack in expected}) == len(expected)
     assert all(a.cells[0].backbone == b.backbone for a in expected for b in itertools.islice(a.cells, 1, None))
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "9" * 5000, "a = {b = [", "a = 1\x00"])
+def test_toml_that_is_none_is_told(text: str) -> None:
+    with pytest.raises(FormatError, match="spec: expected TOML, but"):
+        parse_spec(text)

@@ -107,6 +107,72 @@ def test_a_damaged_cell_is_never_read_as_a_number(study: Study) -> None:
         study.store.hashes()
 
 
+def resealed(study: Study, key: str, name: str = "", content: bytes = b"", **changes: object) -> None:
+    """Change a committed cell as somebody would who can reckon checksums."""
+    place = study.store.cells / key
+    body = {**unseal(place / "result.json"), **changes}
+    if name:
+        (place / name).write_bytes(content)
+        body["files"][name] = {"sha256": files.digest(content), "size": len(content)}
+    (place / "result.json").write_bytes(seal(body))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"scores": {"auroc": "high"}}, "scores and sizes must be numbers"),
+        ({"scores": 1}, "does not describe a cell"),
+        ({"sizes": {"train": None}}, "scores and sizes must be numbers"),
+        ({"notes": 3}, "does not describe a cell"),
+        ({"cell": {}}, "does not describe a cell"),
+        ({"result": None}, "does not describe a cell"),
+        ({"files": {"predictions.tsv": {}}}, "does not describe a cell"),
+        (
+            {"files": {"../../study.json": {"size": 1, "sha256": "0"}}},
+            r"lists '\.\./\.\./study\.json', which no cell has",
+        ),
+    ],
+)
+def test_a_cell_that_is_sealed_and_means_nothing_is_refused(
+    study: Study, changes: dict[str, object], said: str
+) -> None:
+    key = study.cells[0].key
+    study.store.commit(study.cells[0], RESULT, 1.0, {})
+    resealed(study, key, **changes)
+    with pytest.raises(StoreError, match=said):
+        study.store.read(key)
+    assert [damage.key for damage in study.store.verify()] == [key]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "read"),
+    [
+        ("predictions.tsv", b'"subject"\t"p"\n"a"\n', "predictions"),
+        ("predictions.tsv", b"", "predictions"),
+        ("predictions.tsv", b"1\t2\n3\t4\n", "predictions"),
+        ("curves.tsv", b'"loss"\nno number\n', "curves"),
+        ("curves.tsv", b'"loss\xff"\n1\n', "curves"),
+        ("timings.json", b"[1]", "timings"),
+        ("environment.json", b"{", "environment"),
+        ("weights.safetensors", b"not tensors", "weights"),
+    ],
+)
+def test_a_file_of_a_cell_that_is_none_is_told(study: Study, name: str, content: bytes, read: str) -> None:
+    key = study.cells[0].key
+    study.store.commit(study.cells[0], RESULT, 1.0, {})
+    resealed(study, key, name, content)
+    record = study.store.read(key)
+    with pytest.raises(StoreError, match=name.replace(".", r"\.")):
+        assert record.weights() if read == "weights" else getattr(record, read)
+
+
+def test_a_failure_that_tells_no_reason_counts_as_none(study: Study) -> None:
+    study.store.fail(study.cells[0], Failure("divergence", "inf"))
+    place = study.store.failed / f"{study.cells[0].key}.json"
+    place.write_bytes(seal({"reason": ["divergence"], "message": "inf"}))
+    assert study.store.failures() == {}
+
+
 def test_quarantine_keeps_every_copy(study: Study) -> None:
     cell = study.cells[0]
     for k in range(2):

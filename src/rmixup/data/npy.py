@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import sys
 import tokenize
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,11 @@ Array = npt.NDArray[Any]
 _MAGIC = b"\x93NUMPY"
 # A header of numbers is about 100 bytes; NumPy itself evaluates no more than this.
 MAX_HEADER = 10_000
+# Beyond this size what shrank a hundredfold is a bomb, not a measurement.
+BOMB_BYTES = 1 << 30
+BOMB_RATIO = 100
+# As many as every NumPy can have.
+_MAX_DIMENSIONS = 32
 # The header is written last, when the number of rows is known, into this much room.
 _HEADER_ROOM = 128
 
@@ -39,11 +46,23 @@ def open_array(path: str | Path, memory_map: bool = True) -> Array:
             f"{path.stat().st_size}: it is truncated or damaged; copy or write it again"
         )
     order: Any = "F" if fortran else "C"
-    if _count(shape) == 0 or not memory_map:
+    if _count(shape) == 0 or not memory_map or dtype.kind == "U":
         array = np.fromfile(path, dtype=dtype, offset=offset, count=_count(shape)).reshape(shape, order=order)
+        check_text(array, str(path))
         array.setflags(write=False)
         return array
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
+
+
+def check_text(array: Array, where: str) -> None:
+    """Refuse text with numbers in it that are no letters: Python ends some programs that ask for them."""
+    if array.dtype.kind != "U" or array.size == 0:
+        return
+    letters = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    if int(letters.max()) > sys.maxunicode:
+        raise FormatError(
+            f"{where}: holds text that is damaged (no letter has the number {letters.max()}); save it again"
+        )
 
 
 def _count(shape: tuple[int, ...]) -> int:
@@ -76,7 +95,9 @@ def _read_header(file: io.BufferedReader, path: Path) -> tuple[tuple[int, ...], 
         raise FormatError(f"{path}: the header of the array is damaged ({error}); write the file again") from error
     if dtype.hasobject or dtype.names is not None:
         raise FormatError(f"{path}: holds Python objects or records ({dtype}); save it as plain numbers or text")
-    if any(length < 0 for length in shape):
+    if dtype.itemsize == 0:
+        raise FormatError(f"{path}: holds texts or records of no length ({dtype}); write the file again")
+    if len(shape) > _MAX_DIMENSIONS or any(type(length) is not int or length < 0 for length in shape):
         raise FormatError(f"{path}: the header of the array is damaged (shape {shape}); write the file again")
     return shape, fortran, dtype, prefix + length
 
@@ -95,7 +116,7 @@ class RowsFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        self.abandon()
 
     def append(self, rows: Array) -> None:
         """Add rows (k, *shape)."""
@@ -108,6 +129,11 @@ class RowsFile:
         self._file.write(self._header())
         sync(self._file)
         self._file.close()
+
+    def abandon(self) -> None:
+        """Close a file that is thrown away: that its last bytes cannot be written does not matter any more."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _header(self) -> bytes:
         text = repr({"descr": self.dtype.str, "fortran_order": False, "shape": (self.count, *self.shape)}).encode()

@@ -390,18 +390,19 @@ def open_folder(folder: str | Path, verify: bool = False) -> Networks:
     if not folder.exists():
         sweep(folder)
     manifest = _read_manifest(folder)
-    _verify(folder, manifest["files"], verify)
     try:
+        _verify(folder, manifest["files"], verify)
         ds = Networks(**_contents(folder, manifest))
-    except FormatError:
+        stated, content = (manifest["n_subjects"], manifest["n_nodes"]), manifest["content_hash"]
+    except (FormatError, StoreError):
         raise
-    except (DataError, KeyError, TypeError, ValueError) as error:
+    except (DataError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"{folder}: its files do not fit together ({error}); import the data set again") from error
-    if (len(ds), ds.n_nodes) != (manifest["n_subjects"], manifest["n_nodes"]):
+    if (len(ds), ds.n_nodes) != stated:
         raise FormatError(
             f"{folder}: the arrays do not have the size that {MANIFEST} states; import the data set again"
         )
-    return ds.known_by(manifest["content_hash"]) if verify else ds
+    return ds.known_by(content) if verify else ds
 
 
 def is_folder(path: str | Path) -> bool:

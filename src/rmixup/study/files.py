@@ -65,5 +65,7 @@ def load_table(content: bytes) -> Table:
     """
     stream = io.StringIO(content.decode("utf-8", "surrogatepass"), newline="")
     header, *rows = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONNUMERIC)
+    if not all(isinstance(name, str) for name in header) or any(len(row) != len(header) for row in rows):
+        raise ValueError(f"expected a line of names and rows of as many values, got {len(header)} names")
     columns = zip(*rows, strict=True) if rows else [()] * len(header)
     return {name: list(column) for name, column in zip(header, columns, strict=True)}

@@ -127,17 +127,30 @@ def open_study(folder: Path) -> Study:
     _refuse_newer(path)
     body = unseal(path)
     try:
-        spec = Spec.model_validate(body["spec"])
+        return _study(folder.absolute(), body)
     except ValidationError as error:
         raise StoreError(f"{path}: its spec is not one that this version reads: {error.errors()[0]['msg']}") from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"{path}: does not describe a study ({type(error).__name__}: {error}): begin it again"
+        ) from error
+
+
+def _study(folder: Path, body: Mapping[str, Any]) -> Study:
+    data, settings, work = DataIdentity(**body["data"]), Settings(**body["settings"]), body["work"]
+    numbers = (data.subjects, data.groups, settings.stack, settings.threads)
+    if not all(type(number) is int for number in numbers) or settings.stack < 1 or settings.threads < 1:
+        raise TypeError("expected whole numbers of subjects, groups, stack and threads")
+    if not all(isinstance(text, str) for text in (data.sha256, settings.device, work)):
+        raise TypeError("expected texts for the checksum of the data, the device and the work")
     return Study(
-        folder=folder.absolute(),
-        spec=spec,
-        data=DataIdentity(**body["data"]),
-        settings=Settings(**body["settings"]),
-        work=body["work"],
-        environment=body["environment"],
-        allowed=tuple(body["allowed"]),
+        folder=folder,
+        spec=Spec.model_validate(body["spec"]),
+        data=data,
+        settings=settings,
+        work=work,
+        environment=dict(body["environment"]),
+        allowed=tuple(dict(change) for change in body["allowed"]),
     )
 
 

@@ -10,14 +10,15 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmixup.errors import StoreError
+from rmixup.augment.labels import Labels
+from rmixup.errors import RMixupError, StoreError
 from rmixup.study.cells import Cell
 from rmixup.study.material import material
 from rmixup.study.project import Study
 from rmixup.study.results import Failure, judge
 from rmixup.study.work import as_trial, outcome
 from rmixup.train.remote import TRIALS, dump_problem, dump_trials, read_results, tried_of
-from rmixup.train.trial import Trial
+from rmixup.train.trial import Trial, Tried
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,9 @@ def take(study: Study, results: Path) -> Taken:
             passed_over += 1
             continue
         made = material(study.spec.data, cell)
-        tried = tried_of(line)
-        found = outcome(as_trial(study.spec.data, cell), tried, made, keep_weights=False)
+        tried, trial = tried_of(line), as_trial(study.spec.data, cell)
+        _require_fitting(results, cell, tried, (len(trial.test), _outputs(made.problem.labels)))
+        found = outcome(trial, tried, made, keep_weights=False)
         found = judge(found)
         if isinstance(found, Failure):
             study.store.fail(cell, found)
@@ -87,3 +89,16 @@ def take(study: Study, results: Path) -> Taken:
             study.store.commit(cell, found, line["seconds"], line["environment"])
             done += 1
     return Taken(done, failed, passed_over)
+
+
+def _outputs(labels: Labels) -> int:
+    """How many numbers a model gives for each network."""
+    return labels.n_classes if labels.numbers is None else int(labels.numbers.shape[1])
+
+
+def _require_fitting(results: Path, cell: Cell, tried: Tried | RMixupError, shape: tuple[int, int]) -> None:
+    if isinstance(tried, Tried) and tried.predictions.shape != shape:
+        raise StoreError(
+            f"{results}: the result of {cell.key} has predictions of shape {tried.predictions.shape}, expected "
+            f"{shape}: were these trials packed from this study?"
+        )

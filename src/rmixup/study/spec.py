@@ -151,10 +151,10 @@ def parse_spec(text: str, where: str = "spec") -> Spec:
     """
     try:
         return Spec.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{where}: expected TOML, but {error}") from error
     except ValidationError as error:
         problems = sorted(_problem(text, dict(item)) for item in error.errors())
+    except (ValueError, RecursionError) as error:  # TOML that is none, a number without end, brackets in brackets
+        raise FormatError(f"{where}: expected TOML, but {error}") from error
     told = "; ".join(f"line {line}: {problem}" for line, problem in problems)
     raise FormatError(f"{where}: {len(problems)} problem{'s' * (len(problems) > 1)}: {told}")
 

@@ -9,17 +9,18 @@ never read. A failed cell is recorded, never averaged; a damaged one is moved as
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmixup.errors import StoreError
 from rmixup.study.cells import SCHEMA, Cell
@@ -47,6 +48,11 @@ _KEY = re.compile(r"([0-9a-f]{24})(\.json)?")
 # What may differ between two runs of one cell.
 _VARYING = {"timings.json", "environment.json"}
 _COMMIT = "result.json"
+_NAMES = {"predictions.tsv", "curves.tsv", "timings.json", "environment.json", "weights.safetensors"}
+# What comes of JSON that is well sealed and means something else.
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+Told = TypeVar("Told")
 
 
 @dataclass(frozen=True)
@@ -79,29 +85,33 @@ class Record:
     @property
     def predictions(self) -> Table:
         """Column -> one value a test subject."""
-        return load_table((self.folder / "predictions.tsv").read_bytes())
+        return _told(self.folder / "predictions.tsv", load_table)
 
     @property
     def curves(self) -> Table:
         """Column -> one value an epoch; empty for models without epochs."""
-        return load_table((self.folder / "curves.tsv").read_bytes())
+        return _told(self.folder / "curves.tsv", load_table)
 
     @property
     def timings(self) -> dict[str, float]:
         """Name -> seconds."""
-        return dict(json.loads((self.folder / "timings.json").read_bytes()))
+        return _told(self.folder / "timings.json", _mapping)
 
     @property
     def environment(self) -> dict[str, str]:
         """Where it was run."""
-        return dict(json.loads((self.folder / "environment.json").read_bytes()))
+        return _told(self.folder / "environment.json", _mapping)
 
     def weights(self) -> dict[str, NDArray[np.generic]]:
         """Parameter -> array, where they were kept."""
-        from safetensors.numpy import load_file
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
 
         place = self.folder / "weights.safetensors"
-        return load_file(place) if place.exists() else {}
+        try:
+            return _told(place, load) if place.exists() else {}
+        except SafetensorError as error:
+            raise StoreError(f"{place}: is not a file of tensors ({error}): delete the cell to redo it") from error
 
 
 @dataclass(frozen=True)
@@ -155,9 +165,9 @@ class Store:
         for key in sorted(_keys(self.failed) - self.done()):
             try:
                 body = unseal(self.failed / f"{key}.json")
-            except (StoreError, FileNotFoundError):
+                found[key] = Failure(_text(body["reason"]), _text(body["message"]))
+            except (StoreError, FileNotFoundError, *_MISFITS):
                 continue
-            found[key] = Failure(body["reason"], body["message"])
         return found
 
     def forget_failures(self) -> None:
@@ -174,11 +184,29 @@ class Store:
             raise StoreError(
                 f"{folder}: expected {_COMMIT}, but it is missing: delete the folder to redo it"
             ) from error
+        try:
+            return self._checked(key, Record(folder, body))
+        except _MISFITS as error:
+            raise StoreError(
+                f"{folder}: {_COMMIT} does not describe a cell ({type(error).__name__}: {error}): "
+                "delete the folder to redo it"
+            ) from error
+
+    @staticmethod
+    def _checked(key: str, record: Record) -> Record:
+        """The record, when all that it says has the form that it was written in."""
+        folder, body = record.folder, record.body
         if body["key"] != key:
             raise StoreError(f"{folder}: holds the cell {body['key']}: delete the folder to redo it")
         for name, expected in body["files"].items():
+            if name not in _NAMES:
+                raise StoreError(f"{folder}: {_COMMIT} lists {name!r}, which no cell has: delete the folder to redo it")
             _check_file(folder / name, expected)
-        return Record(folder, body)
+        _text(body["result"])
+        told = (*record.scores.values(), *record.sizes.values())
+        if not all(map(_is_number, told)) or not isinstance(record.notes, dict) or not record.cell.key:
+            raise TypeError("scores and sizes must be numbers")
+        return record
 
     def hashes(self) -> dict[str, str]:
         """Key -> hash of all that must come out the same when a cell is run again."""
@@ -215,6 +243,30 @@ class Store:
         for path in left:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         return left
+
+
+def _told(path: Path, read: Callable[[bytes], Told]) -> Told:
+    """What a file of a cell says. Its checksum is right, so who wrote it wrote it so: it need not be rmixup."""
+    try:
+        return read(path.read_bytes())
+    except (*_MISFITS, csv.Error) as error:
+        raise StoreError(
+            f"{path}: expected a file as rmixup wrote it ({type(error).__name__}: {error}): delete the cell to redo it"
+        ) from error
+
+
+def _mapping(content: bytes) -> dict[str, Any]:
+    return dict(json.loads(content))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r:.60}")
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _keys(folder: Path) -> set[str]:

@@ -126,22 +126,37 @@ def _append(path: Path, line: Mapping[str, Any]) -> None:
 
 def read_results(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of results; a last line that a dying machine left half written is passed over."""
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
         try:
-            yield dict(json.loads(line))
-        except ValueError as error:
+            told = dict(json.loads(line))
+            told["key"] = _text(told["key"])
+            yield told
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise FormatError(
-                f"{path}, line {number}: expected a result as JSON, but {error}: run the trials again"
+                f"{path}, line {number}: expected a result as JSON, but {type(error).__name__}: {error}: "
+                "run the trials again"
             ) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r:.60}")
+    return value
 
 
 def tried_of(line: Mapping[str, Any]) -> Tried | RMixupError:
     """What a line tells."""
-    if "refused" in line:
-        return RMixupError(line["refused"])
-    rows = [[np.nan if value is None else value for value in row] for row in line["predictions"]]
-    return Tried.from_plain(line["tried"], np.array(rows, dtype=np.float64))
+    try:
+        if "refused" in line:
+            return RMixupError(_text(line["refused"]))
+        float(line["seconds"]), [_text(value) for value in line["environment"].values()]
+        rows = [[np.nan if value is None else value for value in row] for row in line["predictions"]]
+        return Tried.from_plain(line["tried"], np.array(rows, dtype=np.float64))
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise FormatError(
+            f"the result of {line['key']!r:.60} is not one ({type(error).__name__}: {error}); run the trials again"
+        ) from error
 
 
 def environment(device: str | None) -> dict[str, str]:

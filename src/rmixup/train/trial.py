@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -101,10 +101,22 @@ class Tried:
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], predictions: Floats) -> Tried:
-        """Undo `to_plain`."""
+        """Undo `to_plain`; what it cannot have given is a TypeError."""
         scores = {name: _or_nan(value) for name, value in values["scores"].items()}
         curves = {name: list(map(_or_nan, curve)) for name, curve in values["curves"].items()}
-        return cls(**{**values, "scores": scores, "curves": curves, "predictions": predictions, "state": {}})
+        undefined = dict(values["undefined"])
+        kept = {"scores": scores, "curves": curves, "undefined": undefined, "predictions": predictions, "state": {}}
+        tried = cls(**{**values, **kept})
+        whole = (tried.epoch, tried.epochs, 0 if tried.diverged is None else tried.diverged)
+        texts = (tried.selected_by, *undefined.values())
+        numbers = (tried.seconds, *scores.values(), *itertools.chain(*curves.values()))
+        if not _all(whole, int) or not _all(texts, str) or not _all(numbers, int | float) or predictions.ndim != 2:
+            raise TypeError("expected epochs, scores and curves as numbers, and a row of predictions a network")
+        return tried
+
+
+def _all(values: Iterable[object], kind: Any) -> bool:
+    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
 
 
 def check(method: str, options: Mapping[str, Any]) -> Augmentation:

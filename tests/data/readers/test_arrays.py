@@ -114,6 +114,11 @@ def test_square_series_are_not_guessed_at(tmp_path):
         ({"matrices": np.stack([np.eye(3)] * 2), "subjects": np.array(["a", "a"])}, "a occur more than once"),
         ({"matrices": np.eye(3)[None], "subjects": np.array([["a"]])}, "expected one row of names"),
         ({"matrices": np.eye(3)[None], "subjects": np.array(["a"]), "y": np.arange(2)}, "'y' has 2 entries for 1"),
+        (
+            {"matrices": np.eye(3)[None], "subjects": np.array(["a"]), "groups": np.ones((1, 2))},
+            "'groups' has the shape",
+        ),
+        ({"matrices": np.eye(3)[None], "subjects": np.array(["a"]), "y": np.float64(1)}, r"'y' has the shape \(\)"),
         ({"matrices": np.ones((1, 3, 4)), "subjects": np.array(["a"])}, "expected a square matrix, found 3×4"),
         ({"matrices": np.eye(3)[None] * 1j, "subjects": np.array(["a"])}, "expected real numbers"),
         ({"series": np.ones((1, 0, 4)), "subjects": np.array(["a"])}, "array of shape"),
@@ -150,3 +155,9 @@ def test_a_npy_without_a_table_or_of_another_shape_is_refused(tmp_path, matrices
     (tmp_path / "deep" / "participants.tsv").write_text("participant_id\na\nb\nc\nd\n")
     with pytest.raises(FormatError, match=r"expected \(N, n, n\) or \(N, t, n\), found shape \(4, 4\)"):
         rmixup.load(tmp_path / "deep" / "x.npy")
+
+
+def test_names_for_other_nodes_than_there_are_are_refused(tmp_path, matrices):
+    np.savez(tmp_path / "s.npz", matrices=matrices, subjects=np.array(list("abcd")), nodes=np.array(list("abcdef")))
+    with pytest.raises(DataError, match="has 6 node names for 5 nodes"):
+        rmixup.load(tmp_path / "s.npz")

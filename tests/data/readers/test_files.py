@@ -2,19 +2,23 @@
 
 import io
 import stat
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from rmixup.data.npy import open_array
 from rmixup.data.readers import _files
-from rmixup.data.readers._files import existing, h5_array, need, open_arrays, open_h5, read_mat
+from rmixup.data.readers._files import check_h5, existing, h5_array, need, open_arrays, open_h5, read_mat
 from rmixup.errors import DataError, FormatError
 
 
@@ -118,7 +122,7 @@ def test_two_members_of_one_name_are_refused(tmp_path):
 
 
 def test_an_archive_that_unpacks_a_hundredfold_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "_BOMB_BYTES", 1 << 16)
+    monkeypatch.setattr(_files, "BOMB_BYTES", 1 << 16)
     path = archive(tmp_path / "a.npz", content=npy_bytes(np.zeros(1 << 15)), kind=zipfile.ZIP_DEFLATED)
     with pytest.raises(FormatError, match="no measured data"):
         open_arrays(path)
@@ -214,14 +218,111 @@ def test_a_cut_mat_file_is_named(tmp_path):
         read_mat(tmp_path / "a.mat")
 
 
-def test_a_mat_file_that_declares_more_than_it_can_hold_is_refused(tmp_path, monkeypatch):
-    scipy.io.savemat(tmp_path / "a.mat", {"Z": np.ones((40, 40))})
-    monkeypatch.setattr(_files, "_MAX_RATIO", 0)
-    with pytest.raises(FormatError, match="declares 1600 bytes"):
-        read_mat(tmp_path / "a.mat")
+def mat_with(tmp_path, element, **given):
+    """A MATLAB file of which one element was put in place of its own."""
+    scipy.io.savemat(tmp_path / "a.mat", given or {"Z": np.ones((40, 40))})
+    content = (tmp_path / "a.mat").read_bytes()
+    (tmp_path / "a.mat").write_bytes(content[:128] + element(content[128:]))
+    return tmp_path / "a.mat"
+
+
+@pytest.mark.parametrize(
+    ("element", "said"),
+    [
+        (
+            lambda z: z.replace(struct.pack("<ii", 40, 40), struct.pack("<ii", 2**30, 2**30)),
+            "1600 numbers for the shape",
+        ),
+        (lambda z: z.replace(struct.pack("<ii", 40, 40), struct.pack("<ii", -1, 40)), "claims the shape"),
+        (lambda z: z.replace(struct.pack("<II", 9, 12800), struct.pack("<II", 9, 2**31)), "claims 2147483648 bytes"),
+        (lambda z: z.replace(struct.pack("<II", 9, 12800), struct.pack("<II", 99, 12800)), "numbers of kind 99"),
+        (lambda z: packed(struct.pack("<II", 14, 2**31) + bytes(8000)), "claim to unpack to 2147483648"),
+        (lambda z: packed(struct.pack("<II", 14, 5000) + z[8:2000]), "claims 5000 bytes, 1992 are there"),
+        (lambda z: packed(z)[:60], "are there"),
+        (lambda z: struct.pack("<II", 15, 8) + b"no zlib!", "incorrect header check"),
+    ],
+)
+def test_a_mat_file_is_not_believed(tmp_path, element, said):
+    with pytest.raises(FormatError, match=f"cannot be read as a MATLAB file .*{said}"):
+        read_mat(mat_with(tmp_path, element))
+
+
+def packed(element):
+    body = zlib.compress(element)
+    return struct.pack("<II", 15, len(body)) + body
+
+
+def test_cells_in_cells_without_end_are_refused(tmp_path):
+    inner = np.ones((2, 2))
+    for _ in range(20):
+        inner, one = np.empty((1, 1), dtype=object), inner
+        inner[0, 0] = one
+    with pytest.raises(FormatError, match="17 levels deep"):
+        read_mat(mat_with(tmp_path, lambda z: z, Z=inner))
+
+
+def test_what_is_neither_number_nor_text_nor_cell_is_passed_over(tmp_path):
+    given = {"s": {"a": 1.0}, "sparse": scipy.sparse.eye(3).tocsc(), "Z": np.eye(2) > 0, "c": np.eye(2) * 1j}
+    scipy.io.savemat(tmp_path / "a.mat", given)
+    found = read_mat(tmp_path / "a.mat")
+    assert (found["s"], found["sparse"]) == (None, None)
+    assert found["Z"].dtype == bool
+    np.testing.assert_array_equal(found["c"], np.eye(2) * 1j)
+
+
+def test_lines_of_letters_and_big_endian_files(tmp_path):
+    scipy.io.savemat(tmp_path / "a.mat", {"t": np.array(["ab", "cde"]), "e": "", "u": "\u00e9"})
+    assert read_mat(tmp_path / "a.mat") == {"t": ["ab", "cde"], "e": "", "u": "\u00e9"}
+    name = b"Z\0\0\0"
+    body = struct.pack(">IIII", 6, 8, 6, 0) + struct.pack(">IIii", 5, 8, 1, 2) + struct.pack(">HH", 1, 1) + name
+    body += struct.pack(">II2d", 9, 16, 1.5, -2.0)
+    content = b"MATLAB 5.0".ljust(124) + b"\x01\0MI" + struct.pack(">II", 14, len(body)) + body
+    (tmp_path / "b.mat").write_bytes(content)
+    np.testing.assert_array_equal(read_mat(tmp_path / "b.mat")["Z"], [[1.5, -2.0]])
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape", "said"),
+    [
+        ("<U0", "(3,)", "texts or records of no length"),
+        ("<f8", "(1" + ", 1" * 40 + ")", "is damaged"),
+        ("<f8", "(True, 3)", "is damaged"),
+    ],
+)
+def test_headers_that_numpy_itself_stumbles_over(tmp_path, descr, shape, said):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(640))
+    with pytest.raises(FormatError, match=said):
+        open_arrays(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_text_of_numbers_that_are_no_letters_is_refused(tmp_path, order):
+    np.save(tmp_path / "a.npy", np.array([65, 0x10FFFF, 0], order + "u4").view(order + "U3"))
+    assert open_arrays(tmp_path / "a.npy")[""].whole().tolist() == ["A\U0010ffff"]
+    np.save(tmp_path / "a.npy", np.array([65, 0x110000, 0], order + "u4").view(order + "U3"))
+    with pytest.raises(FormatError, match="no letter has the number 1114112"):
+        open_arrays(tmp_path / "a.npy")[""].whole()
+    with pytest.raises(FormatError, match="no letter has the number 1114112"):
+        open_array(tmp_path / "a.npy")
 
 
 # ---- HDF5
+
+
+@pytest.mark.parametrize("damage", ["in itself", "more than it holds", "elsewhere"])
+def test_h5_is_looked_through_before_others_read_it(tmp_path, damage):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["fine/x"] = np.ones(3)
+        if damage == "in itself":
+            file["fine/again"] = file["/"]
+        elif damage == "elsewhere":
+            file["fine/link"] = h5py.ExternalLink("b.h5", "/x")
+        else:
+            file.create_dataset("fine/much", (2**31, 2**31), dtype="f8", chunks=(1, 1))
+    said = {"in itself": "or in itself", "more than it holds": "its header declares", "elsewhere": "a link to another"}
+    with pytest.raises(FormatError, match=said[damage]):
+        check_h5(tmp_path / "a.h5")
 
 
 def test_links_to_other_files_are_not_followed(tmp_path):

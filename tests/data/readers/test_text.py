@@ -91,3 +91,17 @@ def test_what_cannot_be_read_is_named_with_its_place(tmp_path, content, said):
 
 def test_an_old_encoding_is_read_as_latin_1(tmp_path):
     assert read_text(written(tmp_path, "Zürich".encode("latin-1"))) == "Zürich"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("Node,a,b\nx,1,2\ny,3,4,5\n", "line 3 has 4 values, expected 3"),
+        ("Node,a,b\nx,1,2\n\ny,3,4\n", "line 3 is blank inside the table"),
+        ("x 1 2\n\ny 3 4\n", "line 2 is blank inside the table"),
+        ("1 2\n\n3 4\n", "line 2 is blank inside the table"),
+    ],
+)
+def test_rows_that_numpy_would_pass_over_are_refused(tmp_path, content, said):
+    with pytest.raises(FormatError, match=said):
+        read_grid(written(tmp_path, content))

@@ -321,6 +321,8 @@ class _Work:
         names = names or (tuple(f"node-{k:0{len(str(n - 1))}d}" for k in range(n)) if drop else None)
         if names is None:
             return np.arange(n)
+        if len(names) != n:
+            raise DataError(f"{person.where}: has {len(names)} node names for {n} nodes; give one name a node")
         _ids(self.settings.drop_nodes, set(names), "node")
         keep = np.array([k for k, name in enumerate(names) if name not in set(drop)], dtype=np.int64)
         if keep.size == 0:

@@ -7,6 +7,7 @@ members and HDF5 links may not lead out of their file. May not be here: what the
 from __future__ import annotations
 
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,15 +22,28 @@ import numpy as np
 import numpy.typing as npt
 
 from rmixup.data import npy
-from rmixup.errors import DataError, FormatError
+from rmixup.data.npy import BOMB_BYTES, BOMB_RATIO
+from rmixup.data.readers._mat5 import read_mat5
+from rmixup.errors import DataError, FormatError, RMixupError
 
 Array = npt.NDArray[Any]
 
 # zlib cannot do better than 1032:1, so a header that declares more than that cannot be true.
-_MAX_RATIO = 1032
-# Beyond this size an archive that shrank a hundredfold is a bomb, not a measurement.
-_BOMB_BYTES = 1 << 30
-_BOMB_RATIO = 100
+MAX_RATIO = 1032
+# The directory of an archive is described in its last bytes; more members than fit there are no people's series.
+_ZIP_END_WITHIN = 22 + 0xFFFF
+_MAX_MEMBERS, _MAX_DIRECTORY = 0xFFFF, 16 << 20
+# What the standard library raises on a damaged archive (RuntimeError: it is encrypted).
+_BAD_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    UnicodeDecodeError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+)
 _EXTRAS = {"h5py": "neuro", "nibabel": "neuro", "nilearn": "neuro", "anndata": "genes", "pyarrow": "genes"}
 
 
@@ -92,13 +106,28 @@ def open_arrays(path: Path) -> dict[str, Npy]:
         raise FormatError(f"{path}: the file is empty; copy or save it again")
     if path.suffix.lower() == ".npy":
         return {"": _npy(path)}
+    _refuse_many_members(path)
     try:
         with zipfile.ZipFile(path) as archive:
             return {_member_name(path, info): _member(path, archive, info) for info in _checked(path, archive)}
-    except zipfile.BadZipFile:
+    except _BAD_ZIP as error:
+        raise FormatError(f"{path}: the archive is cut off or damaged ({error}); save or copy it again") from None
+
+
+def _refuse_many_members(path: Path) -> None:
+    """Look at the end of an archive first: the standard library makes an object of every member on opening."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _ZIP_END_WITHIN))
+        end = file.read()
+    at = end.rfind(b"PK\x05\x06")
+    if at < 0 or at + 22 > len(end):
+        return  # no archive, or a damaged one: told when it is opened
+    count, directory = struct.unpack_from("<HI", end, at + 10)
+    if count >= _MAX_MEMBERS or directory > _MAX_DIRECTORY:
         raise FormatError(
-            f"{path}: the archive is cut off or damaged (its directory is missing); save or copy it again"
-        ) from None
+            f"{path}: the archive has {_MAX_MEMBERS} members or more, or names too long for arrays; save the series of "
+            "so many people as one array, or as a file each"
+        )
 
 
 def _npy(path: Path) -> Npy:
@@ -110,7 +139,7 @@ def _npy(path: Path) -> Npy:
 
     with path.open("rb") as file:
         shape, fortran, dtype = _read_header(str(path), file)
-        _check_size(str(path), shape, dtype, path.stat().st_size - file.tell())
+        check_size(str(path), shape, dtype, path.stat().st_size - file.tell())
     return Npy(str(path), shape, dtype, fortran, opened)
 
 
@@ -125,7 +154,7 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
             )
         if not name.endswith(".npy"):
             raise FormatError(f"{path}: member {name!r} is no .npy array; save the archive with numpy.savez")
-        if info.file_size > _BOMB_BYTES and info.file_size > _BOMB_RATIO * max(info.compress_size, 1):
+        if info.file_size > BOMB_BYTES and info.file_size > BOMB_RATIO * max(info.compress_size, 1):
             raise FormatError(
                 f"{path}: member {name!r} unpacks {info.compress_size} bytes to {info.file_size}, which no measured "
                 "data does; save it uncompressed if it is genuine"
@@ -150,7 +179,7 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Npy:
 
     with archive.open(info) as file:
         shape, fortran, dtype = _read_header(where, file)
-        _check_size(where, shape, dtype, info.file_size - file.tell())
+        check_size(where, shape, dtype, info.file_size - file.tell())
     return Npy(where, shape, dtype, fortran, opened)
 
 
@@ -161,7 +190,8 @@ def _read_header(where: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np
     return shape, fortran, dtype
 
 
-def _check_size(where: str, shape: tuple[int, ...], dtype: np.dtype[Any], available: int) -> None:
+def check_size(where: str, shape: tuple[int, ...], dtype: np.dtype[Any], available: int) -> None:
+    """Refuse a header that declares more bytes than there can be."""
     # Python's integers: NumPy's product of a hostile shape would overflow.
     declared = dtype.itemsize
     for size in shape:
@@ -177,11 +207,13 @@ def _take(file: IO[bytes], array: Npy, count: int) -> Array:
     wanted = count * array.dtype.itemsize
     try:
         data = file.read(wanted)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+    except _BAD_ZIP:
         data = b""
     if len(data) < wanted:
         raise FormatError(f"{array.where}: the data are cut off or damaged; save or copy the file again")
-    return np.frombuffer(data, dtype=array.dtype, count=count)
+    values = np.frombuffer(data, dtype=array.dtype, count=count)
+    npy.check_text(values, array.where)
+    return values
 
 
 # ------------------------------------------------------------------------------------------------ .mat and HDF5
@@ -200,32 +232,23 @@ def read_mat(path: Path, wanted: tuple[str, ...] | None = None) -> dict[str, Any
         with open_h5(path) as file5:
             names = [name for name in file5 if not name.startswith("#") and (wanted is None or name in wanted)]
             return {name: _h5_value(path, file5, name) for name in names}
-    return _read_mat5(path, wanted)
+    # The first four bytes are letters since version 5, and a number before.
+    return _read_mat4(path, wanted) if 0 in head[:4] or len(head) < 4 else read_mat5(path, wanted)
 
 
-def _read_mat5(path: Path, wanted: tuple[str, ...] | None) -> dict[str, Any]:
+def _read_mat4(path: Path, wanted: tuple[str, ...] | None) -> dict[str, Any]:
+    """MATLAB before version 5, through SciPy, whose reader of it is plain Python."""
     from scipy.io import loadmat, whosmat
 
     try:
         for name, shape, _ in whosmat(path):
-            _check_size(f"{path}, variable {name!r}", tuple(shape), np.dtype("u1"), _MAX_RATIO * path.stat().st_size)
+            check_size(f"{path}, variable {name!r}", tuple(shape), np.dtype("u1"), path.stat().st_size)
         found = loadmat(path, variable_names=None if wanted is None else list(wanted), chars_as_strings=True)
     except FormatError:
         raise
     except Exception as error:  # a damaged foreign file makes SciPy raise anything
-        raise FormatError(f"{path}: cannot be read as a MATLAB file ({error}); save it again with save -v7") from None
-    return {name: _plain(value) for name, value in found.items() if not name.startswith("__")}
-
-
-def _plain(value: Any) -> Any:
-    """MATLAB's cells to lists, its text to str; numbers stay as they are."""
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.dtype == object:
-        return [_plain(entry) for entry in value.ravel(order="F")]
-    if value.dtype.kind == "U":
-        return str(value.ravel()[0]).strip() if value.size == 1 else [str(text).strip() for text in value.ravel()]
-    return value
+        raise FormatError(f"{path}: cannot be read as a MATLAB file ({error}); save it again as v7") from None
+    return {name: value for name, value in found.items() if not name.startswith("__")}
 
 
 @contextmanager
@@ -237,21 +260,57 @@ def open_h5(path: Path) -> Iterator[Any]:
     except OSError as error:
         raise FormatError(f"{path}: cannot be read as HDF5 ({error}); copy or save it again") from None
     with file:
-        yield file
+        try:
+            yield file
+        except RMixupError:
+            raise
+        except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:  # h5py raises any of them on damage
+            raise FormatError(f"{path}: is damaged HDF5 ({error}); copy or save it again") from error
 
 
 def h5_array(path: Path, dataset: Any) -> Array:
     """The numbers of an HDF5 dataset, refused when they lie in another file or cannot be as many as declared."""
+    if getattr(dataset, "shape", None) is None:
+        raise FormatError(f"{path}: {getattr(dataset, 'name', None)!r} holds no array; save the file again")
+    _check_dataset(path, dataset)
+    try:
+        return np.asarray(dataset[()])
+    except OSError as error:
+        raise FormatError(f"{path}: {dataset.name!r} is damaged ({error}); copy or save the file again") from None
+
+
+def _check_dataset(path: Path, dataset: Any) -> None:
     if dataset.is_virtual or dataset.external:
         raise FormatError(
             f"{path}: {dataset.name!r} keeps its data in another file, which is not followed; copy them in"
         )
     stored = dataset.id.get_storage_size()
-    _check_size(f"{path}, {dataset.name!r}", dataset.shape, dataset.dtype, _MAX_RATIO * stored)
-    try:
-        return np.asarray(dataset[()])
-    except OSError as error:
-        raise FormatError(f"{path}: {dataset.name!r} is damaged ({error}); copy or save the file again") from None
+    check_size(f"{path}, {dataset.name!r}", dataset.shape, dataset.dtype, MAX_RATIO * stored)
+
+
+def h5_datasets(path: Path, group: Any) -> Iterator[tuple[str, Any]]:
+    """(name, dataset) of everything below an HDF5 group."""
+    yield from _below(path, group, "", set())
+
+
+def _below(path: Path, group: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    address = need("h5py", path).h5o.get_info(group.id).addr
+    if address in seen:
+        raise FormatError(f"{path}: the group {prefix!r} stands in several places, or in itself; save the file again")
+    seen.add(address)
+    for name, entry in h5_children(path, group).items():
+        if hasattr(entry, "shape"):
+            yield prefix + name, entry
+        else:
+            yield from _below(path, entry, f"{prefix}{name}/", seen)
+
+
+def check_h5(path: Path) -> None:
+    """Refuse an HDF5 file that leads elsewhere or declares more than it holds, before another library reads it."""
+    with open_h5(path) as file:
+        for _, dataset in h5_datasets(path, file):
+            if dataset.shape is not None:
+                _check_dataset(path, dataset)
 
 
 def h5_children(path: Path, group: Any) -> dict[str, Any]:
@@ -274,6 +333,6 @@ def _h5_plain(path: Path, file: Any, dataset: Any) -> Any:
     kind = dataset.attrs.get("MATLAB_class", b"")
     if h5py.check_ref_dtype(dataset.dtype) is h5py.Reference:
         return [_h5_plain(path, file, file[ref]) for ref in values.ravel(order="F")]
-    if kind == b"char":
+    if isinstance(kind, bytes) and kind == b"char" and values.dtype.kind == "u":
         return "".join(map(chr, values.ravel(order="F"))).strip()
     return values

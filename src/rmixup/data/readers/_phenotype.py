@@ -47,13 +47,16 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     need("pyarrow", path)
     try:
         table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
+        table = table if isinstance(table.index, pd.RangeIndex) else table.reset_index()
+    except Exception as error:  # what the file says of itself is believed by pandas, which then raises anything
         raise FormatError(f"{path}: cannot be read as Parquet ({_first_line(error)}); write it again") from None
-    return table if isinstance(table.index, pd.RangeIndex) else table.reset_index()
+    if table.empty:
+        raise FormatError(f"{path}: expected one row a subject with its id, found an empty table")
+    return table.set_axis(table.columns.map(str), axis=1)
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].removeprefix("Error tokenizing data. C error: ")
+    return (str(error).strip() or type(error).__name__).split("\n")[0].removeprefix("Error tokenizing data. C error: ")
 
 
 def find_table(folder: Path, above: bool = True) -> Path | None:

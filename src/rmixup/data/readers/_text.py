@@ -53,7 +53,7 @@ def read_grid(path: Path) -> Grid:
     offset = first + 1 + (names is not None)
     labelled = _has_row_names(path, body, delimiter, offset)
     values = _parse(path, body, delimiter, labelled, offset)
-    rows = tuple(_clean(_cells(line, delimiter)[0]) for line in body) if labelled else None
+    rows = tuple(_clean(_first_cell(line, delimiter)) for line in body) if labelled else None
     return _shape(path, values, names, rows)
 
 
@@ -111,6 +111,10 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in line.strip("\n").split(delimiter)]
 
 
+def _first_cell(line: str, delimiter: str | None) -> str:
+    return next((cell.strip() for cell in line.strip("\n").split(delimiter, 1)), "")
+
+
 def _is_header(cells: list[str]) -> bool:
     """Whether these are names of columns, not a row of numbers that may have a name itself."""
     first, *rest = cells
@@ -120,10 +124,10 @@ def _is_header(cells: list[str]) -> bool:
 
 def _has_row_names(path: Path, body: list[str], delimiter: str | None, offset: int) -> bool:
     """Whether every row begins with a name; where some do and some do not, the first row's is a mistake."""
-    named = [not _is_number(line.strip().split(delimiter, 1)[0].strip()) for line in body]
+    named = [not _is_number(_first_cell(line, delimiter)) for line in body]
     if not named[0] or all(named):
         return named[0]
-    cell = _cells(body[0], delimiter)[0]
+    cell = _first_cell(body[0], delimiter)
     raise FormatError(f"{path}: line {offset}, column 1: expected a number, found {cell!r}")
 
 
@@ -149,7 +153,9 @@ def _parse(path: Path, body: list[str], delimiter: str | None, labelled: bool, o
         values = np.loadtxt(io.StringIO(text), delimiter=delimiter, comments=None, ndmin=2, usecols=columns)
     except ValueError:
         raise _diagnosis(path, body, delimiter, labelled, offset) from None
-    if labelled or values.shape == (len(body), width):
+    # NumPy passes over what stands behind the columns that are asked for, and over lines that are blank.
+    ragged = labelled and any(len(_cells(line, delimiter)) != width for line in body)
+    if not ragged and values.shape == (len(body), width - labelled):
         return values
     raise _diagnosis(path, body, delimiter, labelled, offset)
 

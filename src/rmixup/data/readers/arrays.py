@@ -148,6 +148,10 @@ def _own_table(file: Path, arrays: dict[str, Npy], subjects: list[str]) -> pd.Da
         if column not in arrays:
             continue
         values = arrays[column].whole()
+        if values.dtype.kind not in "biufSU":
+            raise FormatError(f"{file}: {column!r} holds {values.dtype}; save it as numbers or text")
+        if not 1 <= values.ndim <= (2 if column == "y" else 1):
+            raise FormatError(f"{file}: {column!r} has the shape {values.shape}; give every subject one entry")
         if len(values) != len(subjects):
             raise FormatError(
                 f"{file}: {column!r} has {len(values)} entries for {len(subjects)} subjects; give one each"

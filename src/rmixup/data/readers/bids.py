@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from rmixup.data.labels import shown
-from rmixup.data.readers._files import Array, existing, h5_array, h5_children, need, open_h5
+from rmixup.data.readers._files import (
+    MAX_RATIO,
+    Array,
+    check_size,
+    existing,
+    h5_array,
+    h5_datasets,
+    need,
+    open_h5,
+)
 from rmixup.data.readers._people import Found, Person, classify
 from rmixup.data.readers._text import read_grid
 from rmixup.errors import DataError, FormatError
@@ -145,7 +154,7 @@ def _content(name: str) -> str | None:
 def _h5_scans(file: Path) -> list[Scan]:
     """giga_connectome's file: sub-01[/ses-1]/…_timeseries and …_connectome."""
     with open_h5(file) as opened:
-        names = list(_walk(file, opened, ""))
+        names = [name for name, _ in h5_datasets(file, opened)]
     ends = {"_timeseries": "series", "_connectome": "matrices"}
     scans = [
         Scan(file, entities_of(name.replace("/", "_")), content, name)
@@ -158,14 +167,6 @@ def _h5_scans(file: Path) -> list[Scan]:
             f"{file}: expected giga_connectome's sub-…/…_timeseries or …_connectome, found {shown(names) or 'nothing'}"
         )
     return scans
-
-
-def _walk(file: Path, group: Any, prefix: str) -> Iterator[str]:
-    for name, entry in h5_children(file, group).items():
-        if hasattr(entry, "shape"):
-            yield prefix + name
-        else:
-            yield from _walk(file, entry, f"{prefix}{name}/")
 
 
 def _of_content(path: Path, scans: list[Scan], content: str) -> list[Scan]:
@@ -247,6 +248,7 @@ class _Reader:
         maskers, fmriprep = need("nilearn.maskers", image), need("nilearn.interfaces.fmriprep", image)
         if self._masker is None:
             self._masker = maskers.NiftiLabelsMasker(str(self._image), resampling_target="data", standardize=None)
+        _check_image(image)
         try:
             confounds, kept = (
                 fmriprep.load_confounds_strategy(str(image), denoise_strategy=self._confounds)
@@ -254,7 +256,7 @@ class _Reader:
                 else (None, None)
             )
             return np.asarray(self._masker.fit_transform(str(image), confounds=confounds, sample_mask=kept))
-        except (ValueError, OSError, EOFError) as error:
+        except Exception as error:  # nibabel, nilearn and pandas raise many kinds on damaged files
             raise FormatError(
                 f"{image}: its series cannot be taken with {self._image} and confounds {self._confounds!r} "
                 f"({' '.join(str(error).split())[:300]}); choose with --confounds, or none"
@@ -264,6 +266,19 @@ class _Reader:
         names = self._masker.region_names_ or {}
         ids = self._masker.region_ids_
         return tuple(str(names.get(key, ids[key])) for key in sorted(key for key in ids if key != "background"))
+
+
+def _check_image(file: Path) -> None:
+    """Refuse an image that declares more than its file can hold, before memory is taken for it."""
+    nibabel = need("nibabel", file)
+    try:
+        header = nibabel.load(str(file)).header
+        shape, dtype = tuple(map(int, header.get_data_shape())), header.get_data_dtype()
+    except Exception as error:  # as above
+        raise FormatError(
+            f"{file}: cannot be read as NIfTI ({' '.join(str(error).split())[:200]}); copy it again"
+        ) from None
+    check_size(str(file), shape, dtype, MAX_RATIO * file.stat().st_size)
 
 
 def _cifti(file: Path) -> tuple[Array, tuple[str, ...] | None]:

@@ -21,7 +21,8 @@ import pandas as pd
 
 from rmixup import keys
 from rmixup.data.labels import shown
-from rmixup.data.readers._files import existing, need
+from rmixup.data.npy import BOMB_BYTES, BOMB_RATIO
+from rmixup.data.readers._files import check_h5, existing, need
 from rmixup.data.readers._people import Found, Person
 from rmixup.data.readers._phenotype import is_table, join, read_table
 from rmixup.data.readers._text import sniff_delimiter
@@ -47,6 +48,8 @@ RANKS = ("variance", "variation")
 PATIENT_COLUMNS = ("patient", "patient_id", "case_id", "donor", "donor_id", "individual")
 MIN_SAMPLES = 3
 _ROWS = 512  # samples read at a time
+# A header of a million features is shorter.
+_LONGEST_LINE = 32 << 20
 _ENDINGS = (".tsv.gz", ".csv.gz", ".txt.gz", ".parquet", ".h5ad")
 
 
@@ -396,7 +399,9 @@ class _Source:
     def _text(self) -> Iterator[pd.DataFrame]:
         try:
             with self._open() as file:
-                first = file.readline()
+                first = file.readline(_LONGEST_LINE)
+                if len(first) == _LONGEST_LINE:
+                    raise FormatError(f"{self.path}: its first line is longer than any table's; export it again")
                 if not first.strip():
                     raise FormatError(f"{self.path}: the file is empty; copy or export it again")
                 file.seek(0)
@@ -409,8 +414,8 @@ class _Source:
             raise FormatError(f"{self.path}: the compressed file is cut off or damaged; copy it again") from None
 
     def _open(self) -> io.TextIOWrapper:
-        opener = gzip.open if self.path.suffix == ".gz" else open
-        return opener(self.path, "rt", encoding="utf-8-sig")
+        file = _Unpacked(self.path) if self.path.suffix == ".gz" else self.path.open("rb")
+        return io.TextIOWrapper(file, encoding="utf-8-sig")
 
     def _parquet(self) -> Iterator[pd.DataFrame]:
         parquet = need("pyarrow.parquet", self.path)
@@ -419,11 +424,12 @@ class _Source:
                 for batch in file.iter_batches(batch_size=_ROWS):
                     frame = batch.to_pandas()
                     yield frame.set_index(frame.columns[0]) if isinstance(frame.index, pd.RangeIndex) else frame
-        except (OSError, ValueError) as error:
+        except Exception as error:  # what the file says of itself is believed by pandas, which then raises anything
             raise FormatError(f"{self.path}: cannot be read as Parquet ({error}); write it again") from None
 
     def _anndata(self) -> Any:
         anndata = need("anndata", self.path)
+        check_h5(self.path)
         try:
             return anndata.read_h5ad(self.path, backed="r")
         except Exception as error:  # anndata and h5py raise many kinds on a damaged file
@@ -432,11 +438,33 @@ class _Source:
     def _h5ad(self) -> Iterator[pd.DataFrame]:
         opened = self._anndata()
         try:
+            if opened.X is None or tuple(opened.X.shape) != (opened.n_obs, opened.n_vars):
+                raise FormatError(f"{self.path}: X does not have a row a sample and a column a feature; write it again")
             for values, start, stop in opened.chunked_X(_ROWS):
+                if hasattr(values, "toarray"):
+                    values.check_format(full_check=True)  # SciPy's compiled code believes every index
                 dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
                 yield pd.DataFrame(dense, index=opened.obs_names[start:stop], columns=opened.var_names)
+        except FormatError:
+            raise
+        except Exception as error:  # as above: X itself is read here
+            raise FormatError(f"{self.path}: its X cannot be read ({error}); write the file again") from None
         finally:
             opened.file.close()
+
+
+class _Unpacked(gzip.GzipFile):
+    """A compressed table, read no further than measured data go."""
+
+    def read1(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        data, taken = super().read1(size), self.tell()
+        if taken > BOMB_BYTES and taken > BOMB_RATIO * Path(str(self.name)).stat().st_size:
+            raise FormatError(
+                f"{self.name}: unpacks to more than {BOMB_RATIO} times its size, which no measured data do; save it "
+                "uncompressed if it is genuine"
+            )
+        return data
 
 
 def _named(frame: pd.DataFrame) -> tuple[str, ...]:

@@ -142,15 +142,21 @@ def _conn_series(file: Path, subject: str) -> Person:
             "a file without data has them in the .matc file of Condition000, so import that condition"
         )
     keep = [k for k, name in enumerate(names) if not _is_no_node(name)]
+    regions = [
+        data[k] for k in keep if isinstance(data[k], np.ndarray) and data[k].ndim and data[k].dtype.kind in "fiub"
+    ]
+    if len({len(region) for region in regions if region.size}) != 1 or len(regions) < len(keep):
+        raise FormatError(f"{file}: expected a series of numbers of one length for each region in 'data'")
     # A region of several dimensions has its mean first.
-    series = np.column_stack([np.asarray(data[k], dtype=np.float64).reshape(len(data[k]), -1)[:, 0] for k in keep])
+    series = np.column_stack([region.astype(np.float64).reshape(len(region), -1)[:, 0] for region in regions])
     frames = _in_condition(found.get("conditionweights"), len(series))
     return Person(subject, series[frames], "series", tuple(names[k] for k in keep), str(file))
 
 
 def _in_condition(weights: Any, count: int) -> Array:
     """The frames that belong to the condition: where CONN's first weight is above 0."""
-    first = np.asarray(weights[0] if isinstance(weights, list) and weights else [], dtype=np.float64).ravel()
+    given = weights[0] if isinstance(weights, list) and weights else None
+    first = given.ravel() if isinstance(given, np.ndarray) and given.dtype.kind in "fiub" else np.zeros(0)
     return first > 0 if first.size == count and bool((first > 0).any()) else np.ones(count, dtype=bool)
 
 
@@ -175,7 +181,8 @@ def _conn_stack(file: Path, table: Path | None) -> Found:
 def _square(file: Path) -> tuple[Array, tuple[str, ...]]:
     """Z between regions that are sources and targets both, and their names."""
     found = read_mat(file, ("Z", "names", "names2"))
-    if not isinstance(found.get("Z"), np.ndarray) or found["Z"].ndim not in (2, 3):
+    z = found.get("Z")
+    if not isinstance(z, np.ndarray) or z.ndim not in (2, 3) or z.dtype.kind not in "fiub":
         raise FormatError(
             f"{file}: expected CONN's 'Z' (sources × targets × subjects), found {shown(found) or 'nothing'}"
         )
@@ -183,11 +190,9 @@ def _square(file: Path) -> tuple[Array, tuple[str, ...]]:
     targets = _names(file, found.get("names2", found.get("names")))
     both = [name for name in sources if name in targets and not _is_no_node(name)]
     rows, columns = [sources.index(name) for name in both], [targets.index(name) for name in both]
-    if found["Z"].shape[:2] != (len(sources), len(targets)) or not both:
-        raise FormatError(
-            f"{file}: Z has shape {found['Z'].shape} for {len(sources)} sources and {len(targets)} targets"
-        )
-    return np.asarray(found["Z"], dtype=np.float64)[np.ix_(rows, columns)], tuple(both)
+    if z.shape[:2] != (len(sources), len(targets)) or not both:
+        raise FormatError(f"{file}: Z has shape {z.shape} for {len(sources)} sources and {len(targets)} targets")
+    return np.asarray(z, dtype=np.float64)[np.ix_(rows, columns)], tuple(both)
 
 
 def _names(file: Path, names: Any) -> list[str]:

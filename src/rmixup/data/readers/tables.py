@@ -105,7 +105,9 @@ def read_values(file: Path, variable: str | None = None) -> tuple[Array, tuple[s
 def _variable(file: Path, name: str | None) -> Array:
     """The one table of numbers in a .mat file, or the one that is named."""
     found = read_mat(file, None if name is None else (name,))
-    tables = {key: value for key, value in found.items() if isinstance(value, np.ndarray) and min(value.shape) > 1}
+    tables = {
+        key: value for key, value in found.items() if isinstance(value, np.ndarray) and min(value.shape, default=0) > 1
+    }
     if name is not None and name not in tables:
         raise FormatError(f"{file}: has no table of numbers named {name!r}; its variables: {shown(read_mat(file), 10)}")
     if len(tables) != 1:
