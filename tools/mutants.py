@@ -4,9 +4,10 @@
     python tools/mutants.py --sample 0              every mutant (hours)
     python tools/mutants.py --only spd/repair.py    those of one module; `--only repair --sample 0` for all of them
 
-One process imports torch and its like once, and forks a child for each mutant. The child imports rmixup with one place
-of one module changed, and runs the tests that reach that place, the quickest first, until one fails. Which tests reach
-which line is measured once, with the unchanged code. It works on a copy, so that the tree may change meanwhile.
+One process imports everything and collects the tests once, and forks a child for each mutant. The child changes one
+place of one function and runs the tests that reach that place, the quickest first, until one fails. What runs when a
+module is imported is changed before that import, in children that have imported only torch and its like. Which tests
+reach which line is measured once, with the unchanged code. All happens in a copy: the tree may change meanwhile.
 
 What was found stays in `.mutants/`: a kill counts while its module is unchanged, a survivor only while all code and
 tests are. A survivor that no test could tell from the original belongs, with the reason, in
@@ -21,6 +22,7 @@ import ast
 import contextlib
 import copy
 import functools
+import gc
 import hashlib
 import importlib
 import importlib.util
@@ -41,6 +43,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 # Modules to change, and the tests that are to notice; a module's doctests always belong to them.
@@ -65,6 +68,9 @@ LIMIT_SECONDS, LIMIT_TIMES, WAIT_TIMES = 20, 5, 5
 # Threads that wait for their turn must not burn the other worker's core.
 QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
+# Children that hold their own output back still say what they have done.
+OUT = os.dup(1)
+
 ARITHMETIC = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div, ast.Mod: ast.Div,
     ast.Pow: ast.Mult, ast.MatMult: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
@@ -82,11 +88,15 @@ WARNINGS = {"warn", "filterwarnings"}
 
 
 class Mutant(NamedTuple):
-    """One place of one module, changed: `key` names it, `reach` are the lines whose tests may notice."""
+    """One place of one module, changed: `key` names it, `reach` are the lines whose tests may notice.
+
+    `inside`: within a function, which can be changed after its module was imported.
+    """
 
     module: str
     key: str
     reach: tuple[int, ...]
+    inside: bool
     tree: Callable[[], ast.Module]
 
 
@@ -118,7 +128,7 @@ def mutants_of(source: str, module: str) -> list[Mutant]:
             key = f"{name}: {before} -> {after}"
             seen[key] += 1
             key += f" (#{seen[key]})" if seen[key] > 1 else ""
-            made.append(Mutant(module, key, _reach(place, inside), _Rebuild(source, number, k)))
+            made.append(Mutant(module, key, _reach(place, inside), _is_inside(place), _Rebuild(source, number, k)))
     return made
 
 
@@ -242,6 +252,11 @@ def _reach(place: Place, inside: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(range(place.statement.lineno, _header_end(place.statement) + 1))
 
 
+def _is_inside(place: Place) -> bool:
+    in_function = any(isinstance(f, ast.FunctionDef) for f in place.function)
+    return in_function and not isinstance(place.statement, ast.FunctionDef | ast.ClassDef)
+
+
 def _body_lines(function: ast.FunctionDef) -> tuple[int, ...]:
     return tuple(range(function.body[0].lineno, (function.end_lineno or 0) + 1))
 
@@ -339,7 +354,7 @@ class Plugin:
             self.failed.append(report.nodeid)
 
 
-def run_tests(project: Copy, tests: Sequence[str], plugin: Plugin, *options: str) -> int:
+def run_tests(project: Copy, tests: Sequence[str], plugin: Plugin | Server, *options: str) -> int:
     """Run pytest in this process, which is a child's."""
     from hypothesis import HealthCheck, Phase, settings
 
@@ -350,12 +365,13 @@ def run_tests(project: Copy, tests: Sequence[str], plugin: Plugin, *options: str
     settings.load_profile("mutants")
     os.environ["HYPOTHESIS_PROFILE"] = "mutants"
     os.chdir(project.root)
+    tempfile.tempdir = str(project.root)
     sys.path.insert(0, str(project.root / "src"))
     import pytest
 
     # Plain assertions: pytest's own import hook would come before the one that brings the mutant.
     quiet = ["-q", "-p", "no:cacheprovider", "--assert=plain", "-o", "timeout=0"]
-    return int(pytest.main([*quiet, *options, f"--basetemp=tmp-{os.getpid()}", *tests], plugins=[plugin]))
+    return int(pytest.main([*quiet, *options, *tests], plugins=[plugin]))
 
 
 def in_child(work: Callable[[], int], log: Path) -> int:
@@ -365,6 +381,7 @@ def in_child(work: Callable[[], int], log: Path) -> int:
         return pid
     status = 3
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with log.open("wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -407,7 +424,7 @@ def none_left(children: Collection[int]) -> Iterator[None]:
     finally:
         for pid in list(children):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGTERM)
 
 
 class _Finder:
@@ -424,6 +441,12 @@ class _Finder:
         return importlib.util.spec_from_file_location(name, self.path, loader=loader)
 
 
+# What a child tries: a mutant with some tests; returns a status, and the first test that fails.
+Attempt = Callable[[Copy, Mutant, Sequence[str]], tuple[int, str]]
+TRY_ANEW = 77
+STATUS = {0: "survived", TRY_ANEW: "try anew"}
+
+
 class Trial(NamedTuple):
     """A child that tries a mutant."""
 
@@ -433,23 +456,87 @@ class Trial(NamedTuple):
     seconds: float  # that the tests take with the unchanged code
 
 
-def try_mutant(project: Copy, mutant: Mutant, tests: Sequence[str], seconds: float) -> int:
-    """Run the tests on a mutant, in a child; 0 if all pass."""
-    # An endless loop is ended by the system, after processor time: others may be at work on this machine.
-    limit = int(LIMIT_SECONDS + LIMIT_TIMES * seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+def try_anew(project: Copy, mutant: Mutant, tests: Sequence[str]) -> tuple[int, str]:
+    """Import everything with the mutant in it, and run the tests; 0 if all pass, and the first that fails."""
     path = project.root / mutant.module
     name = mutant.module.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     code = compile(mutant.tree(), str(path), "exec", dont_inherit=True)
     sys.meta_path.insert(0, _Finder(name, path, code))
     plugin = Plugin(tests)
     status = run_tests(project, sorted({test.partition("::")[0] for test in tests}), plugin, "-x")
-    told = plugin.failed[0] if plugin.failed else "import" if status else ""
-    (project.root / f"told-{os.getpid()}").write_text(told)
+    return status, plugin.failed[0] if plugin.failed else "import" if status else ""
+
+
+class Server:
+    """Holds pytest where the tests are collected, and forks from there: a change in a function needs no import."""
+
+    def __init__(self, project: Copy, work: Callable[[Server], None]) -> None:
+        self.project, self.work = project, work
+        self.failed, self.items, self.functions = list[str](), dict[str, Any](), list[FunctionType]()
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """Try mutants in place of running the tests."""
+        self.items = {item.nodeid: item for item in session.items}
+        root = str(self.project.root)
+        every = (f for f in gc.get_objects() if isinstance(f, FunctionType))
+        self.functions = [f for f in every if f.__code__.co_filename.startswith(root)]
+        gc.freeze()  # or every child would copy what it only looks at
+        self.work(self)
+        return True
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Remember what failed."""
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def try_inside(self, project: Copy, mutant: Mutant, tests: Sequence[str]) -> tuple[int, str]:
+        """Change a function and run the tests; 0 if all pass, and the first that fails."""
+        code = compile(mutant.tree(), str(project.root / mutant.module), "exec", dont_inherit=True)
+        if not self._install(code):
+            return TRY_ANEW, ""
+        chosen = [self.items[test] for test in tests]
+        for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.failed:
+                return 1, self.failed[0]
+        return 0, ""
+
+    def _install(self, module: CodeType) -> bool:
+        """Give each function of a module the code it has there; whether one could be changed."""
+        codes = {(code.co_qualname, code.co_firstlineno): code for code in _codes_in(module)}
+        changed = False
+        for function in self.functions:
+            old = function.__code__
+            new = codes.get((old.co_qualname, old.co_firstlineno))
+            if old.co_filename != module.co_filename or new is None or new == old:
+                continue
+            if len(new.co_freevars) != len(old.co_freevars):
+                return False
+            function.__code__ = new
+            changed = True
+        return changed
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from _codes_in(inner)
+
+
+def _limited(project: Copy, attempt: Attempt, mutant: Mutant, tests: Sequence[str], seconds: float) -> int:
+    """Try a mutant in a child, and tell by which test it was found."""
+    # An endless loop is ended by the system, after processor time: others may be at work on this machine.
+    limit = int(LIMIT_SECONDS + LIMIT_TIMES * seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    status, by = attempt(project, mutant, tests)
+    (project.root / f"told-{os.getpid()}").write_text(by)
     return status
 
 
-def try_all(project: Copy, mutants: list[Mutant], measured: dict[str, Any], workers: int) -> Iterator[dict[str, Any]]:
+def try_all(
+    project: Copy, mutants: list[Mutant], measured: dict[str, Any], workers: int, attempt: Attempt
+) -> Iterator[dict[str, Any]]:
     """Try mutants, some at once; yields what became of each."""
     waiting, running = list(reversed(mutants)), dict[int, Trial]()
     with none_left(running):
@@ -459,7 +546,7 @@ def try_all(project: Copy, mutants: list[Mutant], measured: dict[str, Any], work
                 tests = tests_of(mutant, measured)
                 if tests:
                     seconds = sum(measured["passed"][test] for test in tests)
-                    work = functools.partial(try_mutant, project, mutant, tests, seconds)
+                    work = functools.partial(_limited, project, attempt, mutant, tests, seconds)
                     pid = in_child(work, project.root / f"log-{len(waiting)}")
                     running[pid] = Trial(mutant, tests, time.monotonic(), seconds)
                 else:
@@ -469,7 +556,7 @@ def try_all(project: Copy, mutants: list[Mutant], measured: dict[str, Any], work
                 if result is not None:
                     del running[pid]
                     yield result
-            time.sleep(0.01)
+            time.sleep(0.002)
 
 
 def _ended(project: Copy, pid: int, trial: Trial) -> dict[str, Any] | None:
@@ -483,11 +570,10 @@ def _ended(project: Copy, pid: int, trial: Trial) -> dict[str, Any] | None:
         os.waitpid(pid, 0)
     told = project.root / f"told-{pid}"
     hung = not done or os.WIFSIGNALED(status)
-    shutil.rmtree(project.root / f"tmp-{pid}", ignore_errors=True)
     return {
         "module": trial.mutant.module,
         "key": trial.mutant.key,
-        "status": "timeout" if hung else "killed" if status else "survived",
+        "status": "timeout" if hung else STATUS.get(os.waitstatus_to_exitcode(status), "killed"),
         "by": told.read_text() if told.exists() else "",
         "seconds": round(spent, 2),
         "tests": len(trial.tests),
@@ -549,8 +635,7 @@ def report(mutants: list[Mutant], results: list[dict[str, Any]], explained: Call
 
 def say(text: str) -> None:
     """One line, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    os.write(OUT, f"{text}\n".encode())
 
 
 def copied(root: Path, into: Path, suites: dict[str, str]) -> list[Copy]:
@@ -573,13 +658,6 @@ def kept(folder: Path, name: str) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
     return folder / name
-
-
-def still_true(known: dict[str, Any], module_digest: str, everything: str) -> bool:
-    """A kill holds while its module is unchanged; a survivor while nothing changes."""
-    if known["status"] in ("killed", "timeout"):
-        return bool(known["module_digest"] == module_digest)
-    return bool(known["everything"] == everything)
 
 
 def _measured(project: Copy, folder: Path, workers: int) -> dict[str, Any]:
@@ -649,28 +727,66 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _tried(project: Copy, drawn: list[Mutant], folder: Path, workers: int) -> list[dict[str, Any]]:
     """What became of the mutants that were drawn, from earlier runs or by trying them now."""
-    log, module_digest = kept(folder, "results.jsonl"), {t: project.digest(t) for t in project.targets}
-    everything = project.digest()
-    known = {}
-    for line in log.read_text().splitlines() if log.exists() else []:
-        found = json.loads(line)
-        if still_true(found, module_digest.get(found["module"], ""), everything):
-            known[found["module"], found["key"]] = found
-    new = [m for m in drawn if (m.module, m.key) not in known]
-    if new:
+    log = Log(kept(folder, "results.jsonl"), project)
+    if log.missing(drawn):
         measured = _measured(project, folder, workers)
         slow = [name for name, seconds in measured["passed"].items() if seconds > SLOW_SECONDS]
         say(f"{len(measured['passed'])} tests; left out as slow: {slow}")
         say(f"skipped here, or failing with the unchanged code: {len(measured['bad'])}")
-        with log.open("a") as file:
-            for k, result in enumerate(try_all(project, new, measured, workers), 1):
-                result |= {"module_digest": module_digest[result["module"]], "everything": everything}
-                file.write(json.dumps(result) + "\n")
-                file.flush()
-                known[result["module"], result["key"]] = result
-                if k % 50 == 0 or k == len(new):
-                    say(f"{k} of {len(new)} tried")
-    return [known[m.module, m.key] for m in drawn]
+        inside = [mutant for mutant in log.missing(drawn) if mutant.inside]
+
+        def work(server: Server) -> None:
+            log.enter(try_all(project, inside, measured, workers, server.try_inside), len(inside))
+
+        if inside:
+            children = [in_child(functools.partial(_serve, project, work), project.root / "server.log")]
+            with none_left(children):
+                os.waitpid(children[0], 0)
+                children.clear()
+        outside = log.missing(drawn)
+        log.enter(try_all(project, outside, measured, workers, try_anew), len(outside))
+    found = log.known()
+    return [found[m.module, m.key] for m in drawn]
+
+
+def _serve(project: Copy, work: Callable[[Server], None]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return run_tests(project, project.tests, Server(project, work))
+
+
+class Log:
+    """Results on disk, of which those count that still hold."""
+
+    def __init__(self, path: Path, project: Copy) -> None:
+        self.path, self.everything = path, project.digest()
+        self.modules = {target: project.digest(target) for target in project.targets}
+
+    def known(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """By module and key."""
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return {(r["module"], r["key"]): r for r in map(json.loads, lines) if self._holds(r)}
+
+    def _holds(self, result: dict[str, Any]) -> bool:
+        """A kill holds while its module is unchanged; a survivor while nothing changes."""
+        if result["status"] in ("killed", "timeout"):
+            return bool(result["module_digest"] == self.modules.get(result["module"]))
+        return bool(result["everything"] == self.everything)
+
+    def missing(self, mutants: list[Mutant]) -> list[Mutant]:
+        """Those of which nothing is known."""
+        known = self.known()
+        return [mutant for mutant in mutants if (mutant.module, mutant.key) not in known]
+
+    def enter(self, results: Iterator[dict[str, Any]], count: int) -> None:
+        """Write each result at once."""
+        with self.path.open("a") as file:
+            for k, result in enumerate(results, 1):
+                if result["status"] != STATUS[TRY_ANEW]:
+                    result |= {"module_digest": self.modules[result["module"]], "everything": self.everything}
+                    file.write(json.dumps(result) + "\n")
+                    file.flush()
+                if k % 100 == 0 or k == count:
+                    say(f"{k} of {count} tried")
 
 
 if __name__ == "__main__":
