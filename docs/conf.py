@@ -30,7 +30,7 @@ autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 # `epochs, batch_size : ...` stays one entry, and attributes are a list as parameters are.
 napoleon_use_param = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]
 # `name` in a docstring is code.
 default_role = "code"
 

@@ -46,7 +46,29 @@ def prepare(  # noqa: PLR0917 -- Sphinx passes them by position
         if kind == "code" != after:
             made += ["::", ""]
         made.append(escaped(line) if kind == "text" else line)
-    lines[:] = made
+    lines[:] = returns_as_text(made)
+
+
+def returns_as_text(lines: list[str]) -> list[str]:
+    """What comes back is told in words here; napoleon would take them for a type, and cut them at a colon.
+
+    >>> returns_as_text(["Returns", "-------", "(n,), as it came: dtype", "and device.", "", ">>> f()"])
+    ['', '', ':returns: (n,), as it came: dtype', '    and device.', '', '>>> f()']
+    """
+    made: list[str] = []
+    inside = False
+    for line in lines:
+        if made and made[-1].strip() == "Returns" and set(line.strip()) == {"-"}:
+            made[-1:] = ["", "", ":returns:"]  # two empty lines end the section before
+            inside = True
+        elif not inside:
+            made.append(line)
+        elif made[-1] == ":returns:":
+            made[-1] += f" {line.strip()}"
+        else:
+            inside = bool(line.strip())
+            made.append(f"    {line.strip()}" if inside else line)
+    return made
 
 
 def without_house_rules(lines: list[str]) -> list[str]:

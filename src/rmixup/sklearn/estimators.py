@@ -78,8 +78,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
     ----------
     model_ : `rmixup.train.model.Model` of the chosen epoch, plain values and tensors
     best_epoch_, n_iter_ : the epoch chosen, and how many there were
-    selected_by_ : the score that chose it; "loss" where the held-out networks leave that undefined, "last epoch" where
-        there are none
+    selected_by_ : the score that chose it; "loss" where that is undefined, "last epoch" where nothing was held out
     history_ : dict of "train_loss", "validation_loss", "validation_score" -> (n_iter_,); empty for a baseline
     validation_rows_ : rows of X that were held out
     seed_ : int
