@@ -195,14 +195,14 @@ def test_training_can_be_silent_and_otherwise_says_what_is_next(
 # ---- on a terminal and elsewhere
 
 
-def on_terminal(*arguments: str, **environment: str) -> str:
+def on_terminal(*arguments: str, program: str = RMIXUP, **environment: str) -> str:
     """What a person sees who types this into a terminal."""
     mine, theirs = os.openpty()
     size = struct.pack("HHHH", 40, 120, 0, 0)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
     known = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}}
     env = {**known, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1", **environment}
-    with subprocess.Popen([RMIXUP, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
+    with subprocess.Popen([program, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
         os.close(theirs)
         seen = []
         # The other end is closed with an error on Linux, with an empty read elsewhere.
@@ -219,12 +219,32 @@ def test_colours_and_progress_are_for_terminals(tmp_path: Path) -> None:
     cohort, model = str(tmp_path / "cohort"), str(tmp_path / "model")
     seen = on_terminal("train", cohort, "--backbone", "mlp", "--epochs", "2", "--out", model)
     assert "\x1b[" in seen
-    assert all(word in seen for word in ("reading", "preparing", "epoch 2/2", "Next: rmixup predict"))
+    assert all(word in seen for word in ("preparing", "epoch 2/2", "Next: rmixup predict"))
     plain = subprocess.run([RMIXUP, "check", cohort], capture_output=True, text=True, check=True)
     assert "\x1b[" not in plain.stdout
     assert not plain.stderr, "progress is for terminals only"
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", on_terminal("check", cohort, NO_COLOR="1"))
     assert on_terminal("check", cohort, "--quiet") == ""
+
+
+WAITING = """
+import sys, time
+from rmixup.cli.bars import waiting
+with waiting("reading [1] file", quiet="quiet" in sys.argv) as now:
+    time.sleep(float(sys.argv[1]))
+    now("examining")
+    time.sleep(float(sys.argv[1]))
+"""
+
+
+def test_what_takes_longer_than_a_moment_says_what_it_is_doing() -> None:
+    seen = on_terminal("-c", WAITING, "0.7", program=sys.executable)
+    assert seen.index("reading [1] file") < seen.index("examining")
+    assert on_terminal("-c", WAITING, "0", program=sys.executable) == ""
+    assert on_terminal("-c", WAITING, "0.7", "quiet", program=sys.executable) == ""
+    piped = [sys.executable, "-c", WAITING, "0.7"]
+    done = subprocess.run(piped, capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
 
 
 def test_every_command_that_writes_can_be_silent_and_speaks_to_machines() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import stat
+import time
 import zipfile
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import rmixup
 from rmixup.cli import run
+from rmixup.data import readers
 from rmixup.data.readers import expression
 
 
@@ -73,10 +75,16 @@ def test_several_targets(source, tmp_path, capsys):
 
 
 def test_a_bar_for_people_who_wait(source, tmp_path, capsys, monkeypatch):
-    from rmixup.cli import import_
+    read = readers.import_folder
+
+    def slowly(*arguments, **options):
+        ds = read(*arguments, **options)
+        time.sleep(0.3)
+        return ds
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(import_, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr("rmixup.cli.bars._PATIENCE_S", 0.1)
+    monkeypatch.setattr(readers, "import_folder", slowly)
     assert run(["import", str(source), str(tmp_path / "out")]) == 0
     assert "importing" in capsys.readouterr().err
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
 from rmixup import Networks, simulate
@@ -35,7 +37,16 @@ def test_all_studies_run_quickly_and_write_what_they_found(
     assert [path.name for path in sorted(out.iterdir())] == sorted(PRESETS)
     for name in PRESETS:
         assert (out / name / f"{name}.png").stat().st_size > 10_000
+        written = {path.name for path in (out / name).iterdir() if path.is_file()}
+        assert {Path(file).suffix for file in written} == {".csv", ".md", ".tex", ".svg", ".png", ".json"}
         body = json.loads((out / name / "findings.json").read_text())
+        assert {*body["files"], "findings.json"} == written
+        table = pd.read_csv(out / name / body["files"][0])
+        assert len(table) > 1
+        for ending in ("md", "tex"):
+            rendered = (out / name / body["files"][0]).with_suffix(f".{ending}").read_text()
+            assert rendered.count("\n") > len(table), "a line for each row, and a head"
+        assert ElementTree.parse(out / name / f"{name}.svg").getroot().tag.endswith("svg")
         assert all(sentence in printed for sentence in body["sentences"])
         assert f"Wrote {out / name}: " in printed
     assert "skipped" not in printed

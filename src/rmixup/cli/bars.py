@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from rmixup.report.html import Listener as Drawing
     from rmixup.study.runner import Listener
+
+_PATIENCE_S = 0.5
 
 
 def _bar(name: str, quiet: bool = False) -> Progress:
@@ -41,11 +44,28 @@ def waiting(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as shown:
-        task = shown.add_task(escape(what), total=None)
+    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = shown.add_task(escape(what), total=None)
+    with after_a_moment(shown, quiet):
         yield lambda now: shown.update(task, description=escape(now))
+
+
+@contextmanager
+def after_a_moment(progress: Progress, quiet: bool) -> Iterator[None]:
+    """Show progress on a terminal once there is something to wait for: what comes and goes at once only flickers."""
+    if quiet or not progress.console.is_terminal:
+        yield
+        return
+    timer = threading.Timer(_PATIENCE_S, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        progress.stop()
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,9 +35,6 @@ _repair = _panel("Connectivity and repair, recorded in the provenance")
 _file = _panel("Stacks and one file a subject")
 _scan = _panel("Atlases, conditions, scans")
 _gene = _panel("Gene expression")
-
-# A bar that comes and goes at once only flickers.
-_PATIENCE_S = 1.0
 
 
 def command(  # noqa: PLR0917 -- typer passes every option by name
@@ -130,22 +125,17 @@ def run_import(source: Path, out: Path, layout: str, overwrite: bool, quiet: boo
 
 
 @contextmanager
-def bar(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on standard error, for people only, and only when there is something to wait for."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
+def bar(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """How many subjects are read, for people only, and only when there is something to wait for."""
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as shown:
-        started, task = time.monotonic(), shown.add_task("importing", total=None)
+    from rmixup.cli.bars import after_a_moment
 
-        def tell(done: int, count: int) -> None:
-            if time.monotonic() - started > _PATIENCE_S:
-                shown.update(task, completed=done, total=count, refresh=True)
-
-        yield tell
+    shown = Progress(console=Console(stderr=True), transient=True)
+    task = shown.add_task("importing", total=None)
+    with after_a_moment(shown, quiet):
+        yield lambda done, count: shown.update(task, completed=done, total=count)
 
 
 def say_written(out: Path, ds: Networks, as_json: bool, quiet: bool) -> None:
