@@ -370,7 +370,7 @@ def run_tests(project: Copy, tests: Sequence[str], plugin: Plugin | Server, *opt
     import pytest
 
     # Plain assertions: pytest's own import hook would come before the one that brings the mutant.
-    quiet = ["-q", "-p", "no:cacheprovider", "--assert=plain", "-o", "timeout=0"]
+    quiet = ["-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=native", "-o", "timeout=0"]
     return int(pytest.main([*quiet, *options, *tests], plugins=[plugin]))
 
 
@@ -478,7 +478,8 @@ class Server:
         """Try mutants in place of running the tests."""
         self.items = {item.nodeid: item for item in session.items}
         root = str(self.project.root)
-        every = (f for f in gc.get_objects() if isinstance(f, FunctionType))
+        # Not isinstance: it would ask objects that answer with a warning.
+        every = (f for f in gc.get_objects() if type(f) is FunctionType)
         self.functions = [f for f in every if f.__code__.co_filename.startswith(root)]
         gc.freeze()  # or every child would copy what it only looks at
         self.work(self)
@@ -741,8 +742,10 @@ def _tried(project: Copy, drawn: list[Mutant], folder: Path, workers: int) -> li
         if inside:
             children = [in_child(functools.partial(_serve, project, work), project.root / "server.log")]
             with none_left(children):
-                os.waitpid(children[0], 0)
+                status = os.waitpid(children[0], 0)[1]
                 children.clear()
+            if status:
+                raise SystemExit(f"no session could be held:\n{(project.root / 'server.log').read_text()[-3000:]}")
         outside = log.missing(drawn)
         log.enter(try_all(project, outside, measured, workers, try_anew), len(outside))
     found = log.known()
