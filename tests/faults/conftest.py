@@ -5,6 +5,8 @@ often: a try that fails does not hide those after it. `many(ci, full)` says how 
 RMIXUP_FAULTS=full, the ordinary suite does with a short version.
 """
 
+import csv
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -20,8 +22,9 @@ from small_study import data_file, make_study  # noqa: E402
 from table import FAULTS, NUMBERS  # noqa: E402
 from tally import FULL, Tally  # noqa: E402
 
+HEAD = ("", "fault", "tries", "survived", "lost", "tests skipped")
 __all__ = ["data_file", "make_study"]
-_SHOWN = 5
+_SHOWN = int(os.environ.get("RMIXUP_SHOWN", "5"))
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
     yield made
     request.node.user_properties.append(("tries", (made.tries, len(made.lost))))
     assert made.tries, "the test made no try"
-    assert not made.lost, f"{len(made.lost)} of {made.tries} lost: " + " | ".join(made.lost[:_SHOWN])
+    assert not made.lost, f"{len(made.lost)} of {made.tries} lost:\n  " + "\n  ".join(made.lost[:_SHOWN])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _named(request: pytest.FixtureRequest) -> None:
     marker = request.node.get_closest_marker("fault")
-    assert marker is not None, "say which fault this test provokes: @pytest.mark.fault(number)"
+    assert marker is not None, "say which fault this test provokes, or None: @pytest.mark.fault(number)"
+    if marker.args[0] is None:
+        return
     request.node.user_properties += [("fault", marker.args[0]), ("counts", "tally" in request.fixturenames)]
 
 
@@ -73,13 +78,18 @@ def _reports(terminalreporter: Any, group: str) -> list[Any]:
 
 
 def _print(terminalreporter: Any, tries: Counter[int], lost: Counter[int], skipped: Counter[int]) -> None:
+    rows = [
+        (number, fault.name, tries[number], tries[number] - lost[number], lost[number], skipped[number])
+        for number, fault in FAULTS.items()
+        if tries[number] or skipped[number]
+    ]
+    if "RMIXUP_FAULTS_TABLE" in os.environ:
+        with Path(os.environ["RMIXUP_FAULTS_TABLE"]).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([HEAD, *rows])
     terminalreporter.section("faults")
     line = "{:>3}  {:<70} {:>7} {:>9} {:>5}"
-    terminalreporter.write_line(line.format("", "fault", "tries", "survived", "lost"))
-    for number, fault in FAULTS.items():
-        if tries[number] or skipped[number]:
-            row = line.format(number, fault.name, tries[number], tries[number] - lost[number], lost[number])
-            terminalreporter.write_line(row + (f"  ({skipped[number]} tests skipped)" if skipped[number] else ""))
-    terminalreporter.write_line(
-        line.format("", "all", sum(tries.values()), sum(tries.values()) - sum(lost.values()), sum(lost.values()))
-    )
+    terminalreporter.write_line(line.format(*HEAD[:-1]))
+    for *row, left_out in rows:
+        terminalreporter.write_line(line.format(*row) + (f"  ({left_out} tests skipped)" if left_out else ""))
+    total = sum(tries.values()), sum(tries.values()) - sum(lost.values()), sum(lost.values())
+    terminalreporter.write_line(line.format("", "all", *total))

@@ -1,4 +1,7 @@
-"""`make faults`: every fault at its full number of tries, with the tests elsewhere; prints the table."""
+"""`make faults`: every fault at its full number of tries, with the tests elsewhere; prints the table.
+
+With RMIXUP_FAULTS_TABLE=docs/_data/faults.csv the table is written there too, for the page "What rmixup survives".
+"""
 
 import os
 import sys

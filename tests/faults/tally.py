@@ -2,9 +2,15 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 FULL = os.environ.get("RMIXUP_FAULTS") == "full"
+
+
+def few(items: Iterable[Any], count: int) -> list[Any]:
+    """All of them when everything is tried, the first few in the ordinary suite."""
+    return list(items) if FULL else list(items)[:count]
 
 
 class Tally:
