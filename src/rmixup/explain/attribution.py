@@ -50,7 +50,8 @@ def method_of(model: Model, method: str = "auto") -> str:
     """The method that "auto" stands for: weights for linear, the pattern for tangent, else integrated gradients.
 
     Weights of `tangent` in the space of the edges tell how the model cancels noise more than where the labels differ:
-    the strongest tenth of a simulated effect's edges was found with an AUROC of 0.9 by patterns, 0.7 by weights.
+    of five simulated cohorts of 200 people and 30 nodes, the tenth of the edges that differed most was found with an
+    AUROC of 0.94 by patterns and of 0.57 by weights (those of `linear`: 0.94 and 0.75).
     """
     if method not in METHODS:
         raise DataError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")

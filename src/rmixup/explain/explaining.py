@@ -186,6 +186,7 @@ def _cohort(predictor: Predictor, ds: Networks, x: Floats) -> tuple[Cohort | Non
     known, truth, why = predictor._truth(ds)
     if truth is None:
         return None, why or "the data have no labels of the model's target"
+    truth = np.array(truth)  # torch wants it writeable
     classes = len(predictor.classes or ())
     labels = Labels(truth, None, classes) if classes else Labels(None, truth)
     if classes and len(np.unique(truth)) < classes:

@@ -312,14 +312,17 @@ class _Place:
 
 
 def _plane(z: Tensor, y: Tensor, classes: int, C: float | None) -> Plane:
-    """The linear model of features; for two classes by scikit-learn's Newton steps, tens of times quicker than here."""
-    if classes != 2 or bool((y == y[0]).all()):
+    """The linear model of features; of classes by scikit-learn's Newton steps, tens of times quicker than ours."""
+    if not classes or not bool((torch.bincount(y, minlength=classes) > 0).all()):
         return _Given(C).fit(z, y, n_outputs=classes or None).plane
     from sklearn.linear_model import LogisticRegression
 
-    solved = LogisticRegression(C=C or 1.0, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_MOST_STEPS)
+    solver = "newton-cholesky" if classes == 2 else "newton-cg"
+    solved = LogisticRegression(C=C or 1.0, solver=solver, tol=_TOLERANCE, max_iter=_MOST_STEPS)
     solved.fit(z.numpy(), y.numpy())
     slopes, intercept = torch.from_numpy(solved.coef_.T), torch.from_numpy(solved.intercept_)
+    if classes > 2:
+        return Plane(slopes, intercept)
     return Plane(torch.cat([-slopes, slopes], 1) / 2, torch.cat([-intercept, intercept]) / 2)
 
 
