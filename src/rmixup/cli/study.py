@@ -89,6 +89,7 @@ def run(
     from rmixup.study.project import Settings, begin
 
     check_folder(out)
+    _check_where(device, dask)
     checked, module = _spec(spec), _module(work)
     if hasattr(module, "check"):
         module.check(checked)
@@ -116,6 +117,7 @@ def resume(
     from rmixup.study.project import begin, open_study
 
     before = open_study(folder)
+    _check_where(before.settings.device, dask)
     data = _identified(_module(work), before.spec.data)
     study = begin(folder, before.spec, data, before.settings, work, allow=allow)
     _run(study, work, processes=processes, dask=dask, retry_failed=retry_failed, as_json=as_json, quiet=quiet)
@@ -259,6 +261,18 @@ def _spec(path: Path) -> Spec:
     if not path.exists():
         raise StoreError(f"{path}: no such file; `rmixup study new {path}` writes a spec to start from")
     return read_spec(path)
+
+
+def _check_where(device: str, dask: str | None) -> None:
+    """A device that is not there would fail every cell; the workers of a cluster have devices of their own."""
+    from rmixup.errors import DataError
+    from rmixup.train.model import as_device
+
+    if dask is None:
+        as_device(None if device == "auto" else device)
+    elif dask.endswith(".json") and not Path(dask).is_file():
+        # Dask itself would wait for the file for ever.
+        raise DataError(f"--dask {dask}: no such file; write it with: dask scheduler --scheduler-file {dask}")
 
 
 def _identified(module: Any, data: Any) -> Any:
