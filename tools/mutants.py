@@ -570,7 +570,10 @@ def _ended(project: Copy, pid: int, trial: Trial) -> dict[str, Any] | None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     told = project.root / f"told-{pid}"
-    hung = not done or os.WIFSIGNALED(status)
+    ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if ended_by == signal.SIGTERM:
+        raise SystemExit("ended from outside")
+    hung = not done or ended_by in (signal.SIGXCPU, signal.SIGKILL)
     return {
         "module": trial.mutant.module,
         "key": trial.mutant.key,

@@ -119,6 +119,11 @@ def test_what_does_not_converge_is_refused_by_index(monkeypatch: pytest.MonkeyPa
     H = torch.stack([torch.zeros(3, 3), uneven])
     with pytest.raises(DataError, match="in 2 iterations: the diagonal of matrix 1 is off by"):
         offexp(H)
+    # A node that is linked to nobody has arrived at once; it does not speak for the others.
+    alone = torch.zeros(4, 4)
+    alone[:3, :3] = uneven
+    with pytest.raises(DataError, match="the diagonal of the matrix is off by"):
+        offexp(alone)
 
 
 def test_unit_diagonal_is_the_correlation_of_a_covariance() -> None:
