@@ -51,6 +51,18 @@ def test_a_stack_equals_each_alone() -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-3)
 
 
+def test_gradients_may_be_taken_inside_the_stack() -> None:
+    x, weight, bias = drawn(2, 3, 100, 64), drawn(2, 80, 64), drawn(2, 80)
+
+    def loss(weight: torch.Tensor, bias: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return linear(x, weight, bias).square().sum()
+
+    together = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(weight, bias, x)
+    alone = [torch.func.grad(loss, argnums=(0, 1, 2))(weight[k], bias[k], x[k]) for k in range(2)]
+    for one, other in zip(together, zip(*alone, strict=True), strict=True):
+        assert torch.equal(one, torch.stack(other))
+
+
 def test_small_maps_double_precision_and_autocast_are_left_to_torch() -> None:
     x, weight = drawn(300, 64), drawn(64, 64)
     assert not module._pays(x[:10], weight)
