@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -61,8 +62,11 @@ def write_table(table: pd.DataFrame, path: Path, form: Format = "csv") -> Path:
 def _csv(table: pd.DataFrame, path: Path) -> None:
     texts = table.select_dtypes(include=["object", "string"]).columns
     safe = table.assign(**{name: table[name].map(_no_formula) for name in texts})
+    # A bare carriage return ends a row for whoever reads, but is no reason to quote for pandas.
+    returns = any("\r" in str(text) for name in texts for text in (name, *safe[name]))
     safe.columns = [_no_formula(name) for name in safe.columns]
-    safe.to_csv(path, index=False, errors="backslashreplace")
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    safe.to_csv(path, index=False, errors="backslashreplace", quoting=quoting)
 
 
 def _no_formula(value: object) -> object:
