@@ -1,7 +1,7 @@
 """Change the code one place at a time: do the tests notice?
 
     python tools/mutants.py                         1000 mutants drawn at random, or those of them not yet tried
-    python tools/mutants.py --sample 0              every mutant (hours)
+    python tools/mutants.py --sample 0              every mutant
     python tools/mutants.py --only spd/repair.py    those of one module; `--only repair --sample 0` for all of them
 
 One process imports everything and collects the tests once, and forks a child for each mutant. The child changes one
@@ -88,7 +88,7 @@ WARNINGS = {"warn", "filterwarnings"}
 
 
 class Mutant(NamedTuple):
-    """One place of one module, changed: `key` names it, `reach` are the lines whose tests may notice.
+    """One place of one module, changed: `key` names it; tests of the lines in `reach` may notice (none: any test).
 
     `inside`: within a function, which can be changed after its module was imported.
     """
@@ -247,7 +247,9 @@ def _reach(place: Place, inside: tuple[int, ...]) -> tuple[int, ...]:
     if isinstance(place.statement, ast.FunctionDef):  # an argument's default
         return _body_lines(place.statement)
     cached = any("cache" in ast.unparse(d) for f in functions for d in f.decorator_list)
-    if not functions or cached:  # a cached function runs in the first test that asks, and serves others too
+    if cached:  # it runs in the first test that asks, and serves others too
+        return ()
+    if not functions:
         return inside
     return tuple(range(place.statement.lineno, _header_end(place.statement) + 1))
 
@@ -587,7 +589,7 @@ def _ended(project: Copy, pid: int, trial: Trial) -> dict[str, Any] | None:
 def tests_of(mutant: Mutant, measured: dict[str, Any]) -> list[str]:
     """The tests that reach a mutant, the quickest first."""
     lines, passed = measured["lines"][mutant.module], measured["passed"]
-    names = {name for line in mutant.reach for name in lines.get(str(line), ())}
+    names = {name for line in mutant.reach for name in lines.get(str(line), ())} if mutant.reach else set(passed)
     quick = [name for name in names if passed.get(name, math.inf) <= SLOW_SECONDS]
     return sorted(quick, key=lambda name: (passed[name], name))
 

@@ -222,6 +222,11 @@ def test_products_can_be_asked_for_where_auto_would_not_take_them(with_spectrum)
         assert torch.equal(spd.expm(asking, method="product"), product.expm(single))
 
 
+def test_products_take_any_leading_shape():
+    batch = np.stack([STACK, 3 * STACK])
+    np.testing.assert_allclose(spd.logm(batch, method="product"), spd.logm(batch, method="spectral"), atol=1e-12)
+
+
 def test_positions_broadcast_with_the_leading_shape():
     A, B = np.stack([STACK, 2 * STACK]), np.eye(2)
     t = np.array([[0.25], [0.75]])

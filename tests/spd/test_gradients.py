@@ -76,3 +76,12 @@ def test_divided_differences_lose_no_digits_near_equal_eigenvalues(b, gap, p):
     step = float(pair[0] - pair[1])
     exact = a if step == 0 else float(pair[1].exp()) * np.expm1(step) / step
     np.testing.assert_allclose(float(spectral._exp_slope(*pair)), exact, rtol=1e-11)
+
+
+def test_gradients_are_as_exact_as_their_matrices() -> None:
+    """d tr log S / dS is the inverse of S, and d tr exp S / dS the exponential."""
+    S = torch.diag(torch.tensor([0.5, 1.0, 3.0])).double() + 0.1
+    for function, expected in ((spectral.logm, torch.linalg.inv), (spectral.expm, torch.linalg.matrix_exp)):
+        asking = S.clone().requires_grad_()
+        (grad,) = torch.autograd.grad(function(asking).diagonal().sum(), asking)
+        torch.testing.assert_close(grad, expected(S), rtol=1e-12, atol=1e-13)

@@ -136,6 +136,14 @@ def test_logarithm_of_correlations(correlations, relative):
     assert relative(log32, spectral.logm(S.float().double())) < 1e-6
 
 
+def test_bounds_enclose_every_matrix_of_a_batch():
+    S = torch.stack([_symmetric(np.geomspace(1e-3, 1, 6)), _symmetric(np.linspace(0.5, 40, 6)), torch.eye(6).double()])
+    lo, hi = product.positive_bounds(S, S.shape[:-2])
+    assert 0 < lo <= 1e-3
+    assert 40 <= hi < 80
+    assert lo > 1e-4
+
+
 def test_unfactorable_matrices_are_refused_by_index():
     S = torch.eye(3).repeat(2, 2, 1, 1)
     S[1, 0, 0, 0] = -1
