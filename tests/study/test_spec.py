@@ -212,3 +212,14 @@ def test_stacks_follow_from_the_set_of_cells_alone() -> None:
 def test_toml_that_is_none_is_told(text: str) -> None:
     with pytest.raises(FormatError, match="spec: expected TOML, but"):
         parse_spec(text)
+
+
+def test_a_study_of_more_cells_than_anybody_waits_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'data.path = "x"\ngrid.methods = ["none", "rmixup"]\ngrid.lengths = [9, 12]\nsplit.repeats = {}'
+    data = DataIdentity("0", subjects=9)
+    with pytest.raises(DataError, match=r"asks for 36893488147419103232 cells, a study has at most 1000000"):
+        expand(parse_spec(text.format(2**62)), data)
+    monkeypatch.setattr("rmixup.study.cells.MAX_CELLS", 24)
+    assert len(expand(parse_spec(text.format(3)), data)) == 24
+    with pytest.raises(DataError, match="asks for 32 cells"):
+        expand(parse_spec(text.format(4)), data)

@@ -14,6 +14,9 @@ from rmixup.study.spec import BASELINES, Choice, Spec
 # Raised when the meaning of a cell or the form of its files changes; not with every version of the package.
 SCHEMA = 1
 
+# Nobody waits for more; a slip in a spec must not fill the memory.
+MAX_CELLS = 1_000_000
+
 Options = tuple[tuple[str, Any], ...]
 
 
@@ -121,6 +124,11 @@ def expand(spec: Spec, data: DataIdentity) -> list[Cell]:
     folds = _folds(spec, data)
     if not folds:
         raise DataError("leave-group-out needs groups, but the data has none: name their column in [data] groups")
+    grid = spec.grid
+    models = len(grid.methods) * len(grid.backbones) * len(grid.seeds) + len(grid.baselines)
+    count = models * len(grid.train_sizes) * max(len(grid.lengths), 1) * spec.split.repeats * folds
+    if count > MAX_CELLS:
+        raise DataError(f"the spec asks for {count} cells, a study has at most {MAX_CELLS}: lower [split] repeats")
     cells = [
         replace(cell, data=data.sha256, preparation=_preparation(spec), repeat=repeat, fold=fold, split=_split(spec))
         for sized in _sizes(spec)
