@@ -7,10 +7,18 @@ export OMP_NUM_THREADS ?= 2
 help: ## list these targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
+# With HASHES=1 nothing is installed whose hash is not known: what CI does. The hashes are of files for one Python and
+# one system (the first line of constraints-hashed.txt); torch is installed by its version, see tools/hashes.py.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+ifdef HASHES
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement constraints-hashed.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
+else
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+endif
 	touch $@
 
 demo: .venv/installed ## a small whole study on simulated people, two minutes (writes demo/report.html)
