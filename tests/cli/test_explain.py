@@ -34,7 +34,7 @@ def explained(place, *arguments, model="model", data="cohort"):
 def test_people_are_told_what_how_far_to_trust_it_and_what_is_next(place, tmp_path, capsys):
     assert explained(place, "--out", str(tmp_path / "out")) == 0
     said = capsys.readouterr().out
-    assert "towards class-2 (+), against class-1 (−)" in said
+    assert "towards class = class-2 (+), against class-1 (−)" in said
     assert "Maps of two refits agree by" in said
     assert "p = 0.05" in said
     nodes = rmixup.load(place / "cohort").nodes

@@ -255,8 +255,8 @@ def test_autism_on_harvard_oxford(real_data):
 
     ds = load(real_data / "abide", atlas="ho", where=["in_1009=1"], target="ASD", groups="SITE_ID")
     whole = np.array([np.isfinite(x).all() and (np.ptp(x, axis=0) > 0).all() for x in ds.series])
-    people = ds[whole].connectivity()
-    told = explain(fitted(people), people, repeats=1, permutations=19)
+    people = ds[whole & (ds.subjects != "UM_1_0050286")].connectivity()  # the same numbers as UM_1_0050279
+    told = explain(fitted(people, options={"C": 1e-4}), people, repeats=1, permutations=19)
     assert told.holds is True
     assert 0.6 < told.prediction.mean < 0.8
     assert told.record["agreement_with_this_model"] > 0.5

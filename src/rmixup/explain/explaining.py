@@ -367,5 +367,6 @@ def _direction(predictor: Predictor) -> str:
     if classes is None:
         return f"higher (+) or lower (−) {predictor.target or 'values'}"
     if len(classes) == 2:
-        return f"towards {classes[1]} (+), against {classes[0]} (−)"
+        name = f"{predictor.target} = " if isinstance(predictor.target, str) else ""
+        return f"towards {name}{classes[1]} (+), against {classes[0]} (−)"
     return "towards each class (+), against the mean of all"

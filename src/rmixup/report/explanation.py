@@ -241,7 +241,9 @@ def _of(told: Explanation) -> str:
     if classes is None:
         return f"what {plain(model['backbone'])} predicts {what} by"
     if len(classes) == 2:
-        return f"what drives {plain(model['backbone'])} towards {plain(short(classes[1], _LABEL))}"
+        second = plain(short(classes[1], _LABEL))
+        which = f"{what} = {second}" if isinstance(target, str) else second
+        return f"what drives {plain(model['backbone'])} towards {which}"
     return f"what {plain(model['backbone'])} tells {len(classes)} classes by"
 
 
