@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 SIZES, QUICK_SIZES = (100, 200, 360), (40,)
 LARGE = {"cpu": (2048, 512), "cuda": (8192, 8192)}
-COPIED = {"cpu": 2**26, "cuda": 2**30}
+COPIED = {"cpu": 2**28, "cuda": 2**30}
 SECONDS, QUICK_SECONDS = 1.0, 0.05
 ROUNDS = 5
 
