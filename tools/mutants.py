@@ -712,7 +712,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root = chosen.root.resolve()
     for name in PRELOADED if root == ROOT else ():
         importlib.import_module(name)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as scratch:
         suites = copied(root, Path(scratch).resolve(), SUITES if root == ROOT else {"src/**/*.py": "tests"})
         every = [
             mutant
@@ -725,7 +725,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A larger sample of one seed contains the smaller ones.
         drawn = random.Random(chosen.seed).sample(every, len(every))[: chosen.sample or None]
         results = []
-        for project in suites:
+        for project in sorted(suites, key=lambda suite: len(suite.targets)):
             own = [mutant for mutant in drawn if mutant.module in project.targets]
             results += _tried(project, own, root / ".mutants", chosen.workers) if own else []
     return 0 if report(every, results, explained_by(root)) else 1

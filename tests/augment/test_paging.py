@@ -35,6 +35,16 @@ def test_rows_are_read_from_the_file_in_any_order(mapped: np.memmap, networks: n
     assert np.array_equal(tensor.numpy(), networks)
 
 
+def test_double_precision_is_read_as_such(tmp_path: Path, mapped: np.memmap) -> None:
+    """`mapped` has every file count as large."""
+    np.save(tmp_path / "double.npy", mapped.astype(np.float64) / 3.0)
+    tensor = paging.tensor_of(double := np.load(tmp_path / "double.npy", mmap_mode="r"))
+    assert paging.is_paged(tensor)
+    found = paging.take(tensor, torch.tensor([3, 1]))
+    assert found.dtype == torch.float64
+    assert np.array_equal(found.numpy(), double[[3, 1]])
+
+
 @pytest.mark.parametrize("row", [30, -1])
 def test_a_row_outside_is_refused(mapped: np.memmap, row: int) -> None:
     with pytest.raises(IndexError, match=f"row {row} of 30"):
