@@ -249,6 +249,7 @@ def test_other_nodes_are_refused_by_name(linear, cohort):
 
 
 @pytest.mark.real
+@pytest.mark.timeout(900)
 def test_autism_on_harvard_oxford(real_data):
     """A linear model of ABIDE: refits on halves predict beyond chance, and agree beyond permuted labels."""
     from rmixup.data.readers import load
