@@ -376,6 +376,15 @@ def test_neighbours_are_the_same_whatever_is_compared_at_once(metric: str, monke
     np.testing.assert_array_equal(prepared.neighbours(4), whole)
 
 
+@pytest.mark.parametrize("metric", ["euclid", "logeuclid", "logchol", "riemann"])
+def test_distances_are_those_of_the_geometry(metric: str) -> None:
+    x = correlations(8, 4)
+    prepared = RMixup(metric=metric).prepare(x, np.arange(8.0))
+    some = torch.tensor([5, 0, 2])
+    found = prepared.method.distances(prepared, some)
+    np.testing.assert_allclose(found.numpy(), spd.distance(x[[5, 0, 2]][:, None], x[None], metric), atol=1e-6)
+
+
 # --- the cache -------------------------------------------------------------------------------------------------
 
 

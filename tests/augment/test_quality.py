@@ -50,6 +50,7 @@ def test_singular_networks_have_no_determinant_and_tiny_ones_have() -> None:
     np.testing.assert_allclose(found.condition, [np.inf, 4, 1])
     rounding = 3 * np.finfo(float).eps
     edges = sizes(np.stack([np.diag([rounding * share, 1.0, 1.0]) for share in (0.9, 1.0, 1.1)]))
+    assert np.isneginf(sizes(np.diag([0.9 * rounding, 1e-6, 1.0])[None]).log_det).all(), "the largest is what counts"
     assert np.isfinite(edges.log_det).tolist() == np.isfinite(edges.condition).tolist() == [False, False, True]
 
 
