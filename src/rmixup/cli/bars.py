@@ -35,6 +35,22 @@ def _bar(name: str, quiet: bool = False) -> Progress:
     return Progress(*columns, console=console, disable=quiet or not console.is_terminal)
 
 
+def of_tasks(said: str, quiet: bool = False) -> Progress:
+    """Bars of several tasks, gone when they are done; `said` is the text between a bar and its times."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(said), TimeElapsedColumn())
+    return Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+
+
 @contextmanager
 def waiting(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """What is being done, with the time it has taken, where nobody knows how long it will; gone when it is done.

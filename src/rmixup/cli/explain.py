@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+    from rich.progress import TaskID
     from rich.table import Table
 
     from rmixup.data.networks import Networks
@@ -87,21 +88,13 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
 @contextmanager
 def _bar(quiet: bool) -> Iterator[Listener | None]:
     """Refits and permutations, how many are done and the time left; for people at a terminal only."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    import rich.progress as bars
-    from rich.console import Console
+    from rmixup.cli.bars import of_tasks
 
-    columns = (
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.TextColumn("{task.completed:.1f}/{task.total:.0f}"),
-        bars.TimeElapsedColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        tasks: dict[str, bars.TaskID] = {}
+    with of_tasks("{task.completed:.1f}/{task.total:.0f}", quiet) as shown:
+        if shown.disable:
+            yield None
+            return
+        tasks: dict[str, TaskID] = {}
 
         def listen(what: str, done: float, total: float) -> None:
             if what not in tasks:

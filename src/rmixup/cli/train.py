@@ -15,6 +15,7 @@ from rmixup.cli import completion
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.progress import TaskID
     from rich.table import Table
 
     from rmixup.data.networks import Networks
@@ -119,21 +120,13 @@ def _bar(quiet: bool) -> Iterator[Listener | None]:
 
     Logarithms come before the first epoch, and linear models have none: until then, how long it has taken.
     """
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    import rich.progress as bars
-    from rich.console import Console
+    from rmixup.cli.bars import of_tasks
 
-    columns = (
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.TextColumn("{task.fields[said]}"),
-        bars.TimeElapsedColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        tasks: dict[str, bars.TaskID] = {}
+    with of_tasks("{task.fields[said]}", quiet) as shown:
+        if shown.disable:
+            yield None
+            return
+        tasks: dict[str, TaskID] = {}
         before = shown.add_task("preparing", total=None, said="")
 
         def listen(name: str, progress: Progress) -> None:

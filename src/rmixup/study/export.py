@@ -65,7 +65,7 @@ def _csv(table: pd.DataFrame, path: Path) -> None:
     # A bare carriage return ends a row for whoever reads, but is no reason to quote for pandas.
     returns = any("\r" in str(text) for name in texts for text in (name, *safe[name]))
     safe.columns = [_no_formula(name) for name in safe.columns]
-    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     safe.to_csv(path, index=False, errors="backslashreplace", quoting=quoting)
 
 
