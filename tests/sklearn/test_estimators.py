@@ -12,6 +12,7 @@ from imblearn.pipeline import Pipeline as ImbalancedPipeline
 from nilearn.connectome import ConnectivityMeasure
 from pyriemann.estimation import Covariances, Shrinkage
 from scipy.stats import loguniform, randint
+from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
@@ -32,7 +33,6 @@ from rmixup.models import Backbone
 from rmixup.models.mlp import MLP
 from rmixup.sklearn import MixupResampler, NetworkClassifier, NetworkRegressor
 from rmixup.train.protocol import Protocol
-from sklearn import config_context
 
 # Backbone -> what it is made and trained with.
 BACKBONES = {
