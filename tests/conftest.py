@@ -1,12 +1,15 @@
 """What every test shares: few threads, reproducible generated inputs, the door to the real data."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+# A shell has Ctrl-C ignored in what runs in its background, and so would the commands that tests start and stop.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("MPLBACKEND", "Agg")  # no import: the GPU machine has no matplotlib
 torch.set_num_threads(2)
 settings.register_profile(
