@@ -44,7 +44,7 @@ def test_integrated_gradients_find_them_too(linear, cohort, planted):
 
 
 def test_patterns_of_tangent_find_them_too(cohort, planted):
-    told = explain(fitted(cohort, "tangent"), cohort, permutations=19)
+    told = explain(fitted(cohort, "tangent"), cohort, permutations=19, repeats=2)
     assert told.record["method"] == "pattern"
     assert set(pairs_of(told.edges().head(3))) == set(planted)
     assert told.holds is True
@@ -53,7 +53,7 @@ def test_patterns_of_tangent_find_them_too(cohort, planted):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_without_an_effect_the_null_says_so(seed):
     ds = with_edges({}, seed=seed)
-    told = explain(fitted(ds), ds, permutations=19)
+    told = explain(fitted(ds), ds, permutations=19, repeats=1)
     assert told.holds is False
     assert any("explain noise" in caution for caution in told.cautions)
     assert told.prediction.p > LEVEL

@@ -50,15 +50,21 @@ def whole_run(study: Study) -> dict[str, str]:
     return dict(said)
 
 
+def _seconds(study: Study) -> float:
+    """How long a whole run takes."""
+    clear(study)
+    start = time.perf_counter()
+    whole_run(study)
+    return time.perf_counter() - start
+
+
 def main() -> None:
     study = open_study(Path(sys.argv[1]))
     how, tries, rng = sys.argv[2], int(sys.argv[3]), random.Random(0)
     work = import_module(study.work).work
     expected = whole_run(study)
     clear(study)
-    start = time.perf_counter()
-    whole_run(study)
-    whole = time.perf_counter() - start
+    whole = min(_seconds(study) for _ in range(2))  # on a busy machine one may take far longer
     found = {"tries": 0, "partial": 0, "left_over": 0, "lost": 0}
     calls = range(10**6) if tries == 0 else sorted(rng.sample(range(int(sys.argv[4])), tries))
     for call in calls:

@@ -68,8 +68,11 @@ def _run(folder: Path, commands: list[list[str]], before: list[str]) -> tuple[li
 @pytest.mark.parametrize("where", ["here", "a namespace without a network"])
 def test_commands_do_without_a_network(where: str, tmp_path: Path, tally: Tally) -> None:
     before = [] if where == "here" else NAMESPACE
-    if before and subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
+    allowed = subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+    if before and not allowed:
         pytest.skip("this system does not let us make a network namespace")
+    if allowed and not before and not tally.full:
+        pytest.skip("the same commands run in a namespace beside: make faults does both")
     commands = _commands(tmp_path, tally.full)
     codes, log = _run(tmp_path, commands, before)
     for command, code in zip(commands, codes, strict=True):

@@ -48,7 +48,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.fault(23)
 @pytest.mark.parametrize("sent", EXPECTED, ids=lambda sent: sent.name)
 def test_a_study_that_is_stopped_goes_on(sent: signal.Signals, cohort: Path, tmp_path: Path, tally: Tally) -> None:
-    spec = write_spec(tmp_path / "s.toml", cohort, repeats=6, epochs=40)
+    spec = write_spec(tmp_path / "s.toml", cohort, repeats=4, epochs=25)
     study = tmp_path / "study"
     arguments = ["study", "run", spec, "--out", study, "--processes", "1"]
 
