@@ -1,8 +1,9 @@
 """How many times faster than its baseline each part is, held against what `ratios.json` keeps for this machine.
 
 Both sides of a ratio are timed in turn in one run, so that a slow machine slows both; the fastest of several calls
-counts, and a ratio that falls short is measured once more. `python benchmarks/test_ratios.py` measures all and keeps
-them. On a machine of a class that has none kept, ratios are printed and nothing fails.
+counts, and a ratio that falls short is measured again, three times at most. What is kept is what several runs reached.
+`python benchmarks/test_ratios.py` measures all and keeps them. On a machine of a class that has none kept, ratios are
+printed and nothing fails.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ KEPT = Path(__file__).with_name("ratios.json")
 # A ratio may lose this share before it fails.
 LOSS = 0.2
 SECONDS, ROUNDS = 1.2, 12
+RETRIES = 3
 # Threads of one library go on spinning for a while after its call, and would slow the other's.
 PAUSE = 0.02
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -131,11 +133,12 @@ def shortfall(name: str, ratio: float, kept: float) -> str | None:
 
 @pytest.mark.parametrize("name", RATIOS)
 def test_no_ratio_loses_more_than_a_fifth(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a part became slower beside its baseline, twice in a row."""
+    """Fails where a part became slower beside its baseline, four times in a row."""
     kept = json.loads(KEPT.read_text()).get(machine(), {}).get(name)
     ratio = measure(name)
-    if kept is not None and shortfall(name, ratio, kept):
-        ratio = max(ratio, measure(name))
+    for _ in range(RETRIES):
+        if kept is not None and shortfall(name, ratio, kept):
+            ratio = max(ratio, measure(name))
     with capsys.disabled():
         beside = "not compared, none kept for this machine" if kept is None else f"kept {kept:.2f}"
         print(f"\n{machine()}: {name}: {ratio:.2f} ({beside})")  # noqa: T201

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -38,9 +40,19 @@ def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, Future[subprocess.CompletedProcess[str]]]]:
+    """All pages, two at a time, each in a folder of its own."""
+    with ThreadPoolExecutor(2) as pool:
+        texts = {page: page.read_text(encoding="utf-8") for page in RUN}
+        yield {page: pool.submit(run, text, tmp_path_factory.mktemp("page")) for page, text in texts.items()}
+
+
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
-    done = run(page.read_text(encoding="utf-8"), tmp_path)
+def test_a_page_runs_from_top_to_bottom(
+    page: Path, running: dict[Path, Future[subprocess.CompletedProcess[str]]]
+) -> None:
+    done = running[page].result()
     assert done.returncode == 0, f"{page}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
