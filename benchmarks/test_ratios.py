@@ -1,9 +1,8 @@
 """How many times faster than its baseline each part is, held against what `ratios.json` keeps for this machine.
 
 Both sides of a ratio are timed in turn in one run, so that a slow machine slows both; the fastest of several calls
-counts, and a ratio that falls short is measured again, three times at most. What is kept is what several runs reached.
-`python benchmarks/test_ratios.py` measures all and keeps them. On a machine of a class that has none kept, ratios are
-printed and nothing fails.
+counts, and a ratio that falls short is measured again, three times at most. On a machine of a class that has none kept,
+ratios are printed and nothing fails. `python benchmarks/test_ratios.py` measures all and keeps them.
 """
 
 from __future__ import annotations

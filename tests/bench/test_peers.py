@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rmixup.bench import peers
+from rmixup.bench.engine import plain_loop
 from rmixup.spd import geodesic
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*expand_dims.*:DeprecationWarning")
@@ -50,8 +51,6 @@ def test_the_appendix_step_is_the_log_euclidean_geodesic() -> None:
 def test_a_peer_loop_learns() -> None:
     problem = peers.cohort(8, 16 * 2 + 40)
     asked = []
-    epoch = peers.peer_loop(
-        problem, 2, torch.device("cpu"), lambda a, b, lam: asked.append(lam) or torch.lerp(a, b, lam)
-    )
+    epoch = plain_loop(problem, 2, torch.device("cpu"), lambda a, b, lam: asked.append(lam) or torch.lerp(a, b, lam))
     epoch()
     assert len(asked) == 2

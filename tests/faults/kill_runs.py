@@ -4,6 +4,7 @@ Everything is loaded once and each child is a fork of this process, so that a hu
 safe here: one thread, and none of the numeric libraries has started any; what is computed is computed in children.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -21,15 +22,19 @@ from rmixup.study.project import Study, open_study
 from rmixup.study.runner import run
 
 
-def killed_after(seconds: float, function: Callable[[], object]) -> None:
-    """The child is killed from outside."""
+def killed_within(study: Study, cells: int, seconds: float, function: Callable[[], object]) -> None:
+    """The child is killed from outside, so long after so many cells are done: a slow machine is killed as far on."""
     child = os.fork()
     if child == 0:
         function()
         os._exit(0)
+    while len(study.store.done()) < cells and os.waitpid(child, os.WNOHANG) == (0, 0):
+        time.sleep(0.001)
     time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(child, 0)
 
 
 def clear(study: Study) -> None:
@@ -50,27 +55,22 @@ def whole_run(study: Study) -> dict[str, str]:
     return dict(said)
 
 
-def _seconds(study: Study) -> float:
-    """How long a whole run takes."""
-    clear(study)
-    start = time.perf_counter()
-    whole_run(study)
-    return time.perf_counter() - start
-
-
 def main() -> None:
     study = open_study(Path(sys.argv[1]))
     how, tries, rng = sys.argv[2], int(sys.argv[3]), random.Random(0)
     work = import_module(study.work).work
     expected = whole_run(study)
     clear(study)
-    whole = min(_seconds(study) for _ in range(2))  # on a busy machine one may take far longer
+    start = time.perf_counter()
+    whole_run(study)
+    each = (time.perf_counter() - start) / len(expected)
     found = {"tries": 0, "partial": 0, "left_over": 0, "lost": 0}
     calls = range(10**6) if tries == 0 else sorted(rng.sample(range(int(sys.argv[4])), tries))
     for call in calls:
         clear(study)
         if how == "random":
-            killed_after(rng.random() * whole, lambda: run(study, work))
+            cells = rng.randrange(len(expected))
+            killed_within(study, cells, rng.random() * each, lambda: run(study, work))
         elif not killed_before(call, lambda: run(study, work)):
             break
         found["tries"] += 1

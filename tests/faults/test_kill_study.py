@@ -35,7 +35,7 @@ def _kill_runs(study: Study, tally: Tally, *how: object) -> dict[str, int]:
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments_lose_nothing(make_study: sgd_work.Make, tally: Tally) -> None:
     found = _kill_runs(make_study(), tally, "random", tally.many(8, 100), 10**6)
-    assert found["partial"] >= tally.many(1, 25)
+    assert found["partial"] >= found["tries"] // 2
 
 
 @pytest.mark.fault(1)

@@ -98,8 +98,15 @@ def stack_of(
     return Training(problem, runs, built, Protocol(epochs=10_000, precision=precision), device)
 
 
-def plain_loop(problem: Problem, steps: int, device: torch.device) -> Callable[[], None]:
-    """An epoch of the loop that people write, with its validation."""
+def linear_mix(a: Tensor, b: Tensor, lam: float) -> Tensor:
+    """Mixup as it is written out."""
+    return (1 - lam) * a + lam * b
+
+
+def plain_loop(
+    problem: Problem, steps: int, device: torch.device, mix: Callable[[Tensor, Tensor, float], Tensor] = linear_mix
+) -> Callable[[], None]:
+    """An epoch of the loop that people write, with its validation; each batch is mixed with itself, shuffled."""
     x = problem.x.to(device)
     y = functional.one_hot(torch.arange(len(x), device=device) % 2, 2).float()
     model = PlainModel(x.shape[-1]).to(device)
@@ -111,8 +118,7 @@ def plain_loop(problem: Problem, steps: int, device: torch.device) -> Callable[[
             a = slice(step * BATCH, (step + 1) * BATCH)
             partner = torch.randperm(BATCH, device=device)
             lam = float(np.random.default_rng(step).beta(1, 1))
-            mixed = (1 - lam) * x[a] + lam * x[a][partner]
-            label = (1 - lam) * y[a] + lam * y[a][partner]
+            mixed, label = mix(x[a], x[a][partner], lam), linear_mix(y[a], y[a][partner], lam)
             optimizer.zero_grad()
             functional.cross_entropy(model(mixed), label).backward()  # type: ignore[no-untyped-call]
             optimizer.step()

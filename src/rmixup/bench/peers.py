@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rmixup import keys
 from rmixup.augment import RMixup
 from rmixup.bench import data
-from rmixup.bench.engine import BATCH, STEPS, PlainModel, cohort, stack_of
+from rmixup.bench.engine import BATCH, STEPS, cohort, linear_mix, plain_loop, stack_of
 from rmixup.bench.spd import networks
 from rmixup.bench.timing import side_by_side
 from rmixup.data.connectivity import connectivity
@@ -87,39 +86,12 @@ def _rows_of(n: int, job: tuple[str, int, int, torch.device, Calls, float | None
 
 def _loops(problem: Problem, steps: int, device: torch.device, appendix: bool) -> Calls:
     method = "rmixup" if appendix else "vmixup"
-    mix = _appendix_step if appendix else _linear_step
+    mix = _appendix_step if appendix else linear_mix
     theirs = "BNT-style loop, the paper's appendix step" if appendix else "plain loop, mixup written out"
     return {
-        theirs: peer_loop(problem, steps, device, mix),
+        theirs: plain_loop(problem, steps, device, mix),
         f"rmixup engine, {method}": stack_of(problem, [method], steps, device).epoch,
     }
-
-
-def peer_loop(
-    problem: Problem, steps: int, device: torch.device, mix: Callable[[Tensor, Tensor, float], Tensor]
-) -> Callable[[], None]:
-    """An epoch as Brain Network Transformer's training loop runs it: mix a batch with itself shuffled, step Adam."""
-    x = problem.x.to(device)
-    y = functional.one_hot(torch.arange(len(x), device=device) % 2, 2).float()
-    model = PlainModel(x.shape[-1]).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=1e-4)
-    chance = keys.generator(0, "bench", "peers")
-
-    def epoch() -> None:
-        model.train()
-        for step in range(steps):
-            a = slice(step * BATCH, (step + 1) * BATCH)
-            lam = float(chance.beta(1, 1))
-            partner = torch.randperm(BATCH, device=device)
-            mixed, label = mix(x[a], x[a][partner], lam), torch.lerp(y[a], y[a][partner], lam)
-            optimizer.zero_grad()
-            functional.cross_entropy(model(mixed), label).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-        model.eval()
-        with torch.no_grad():
-            model(x[BATCH * steps :])
-
-    return epoch
 
 
 def _appendix_step(a: Tensor, b: Tensor, lam: float) -> Tensor:
@@ -135,11 +107,6 @@ def _by_eigen(S: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     w, V = torch.linalg.eigh(S)
     result: Tensor = (V * function(w)[..., None, :]) @ V.mT
     return result
-
-
-def _linear_step(a: Tensor, b: Tensor, lam: float) -> Tensor:
-    mixed: Tensor = torch.lerp(a, b, lam)
-    return mixed
 
 
 # ---- one call each
