@@ -68,7 +68,23 @@ sizes = [0.7, 0.1, 0.1]
         (BASE + "grid.train_sizes = [0.5, 1.5]", "line 3: grid.train_sizes.1: input should be less than or equal to 1"),
         (BASE + "protocol.zzz = 1", "there are: optimizer, learning_rate"),
         ('data.path = "x"\ngrid.methods = [{alpha = 1}]', "line 2: key 'name' is missing in [grid]"),
-        ('data.path = "x"\ngrid.methods = [{name = "a", b = [[1]]}]', "line 2: grid.methods.0.b"),
+        (
+            'data.path = "x"\ngrid.methods = [{name = "a", b = [[1]]}]',
+            "spec: 1 problem: line 2: grid.methods.0.b: expected true, false, a finite number, a text, or a list",
+        ),
+        (
+            'data.path = "x"\ngrid.methods = [{name = "a", alpha = nan}]',
+            "spec: 1 problem: line 2: grid.methods.0.alpha",
+        ),
+        (
+            BASE + "data.options.x = [1.0, inf]",
+            "spec: 1 problem: line 3: data.options.x: expected true, false, a finite",
+        ),
+        (
+            BASE + "protocol.learning_rate = inf",
+            "line 3: protocol.learning_rate: input should be a finite number, got inf",
+        ),
+        (BASE + "split.sizes = [0.7, nan, 0.2]", "line 3: split.sizes.1: input should be a finite number, got nan"),
     ],
 )
 def test_a_wrong_spec_is_refused(text: str, said: str) -> None:

@@ -14,23 +14,45 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
 from rmixup.errors import FormatError
 from rmixup.study.presets.datasets import filled
 
-Value = bool | int | float | str | list[int] | list[float] | list[str]
+
+def _one_problem(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """A value that is none of several types is one problem, and not one for each type."""
+    try:
+        return check(value)
+    except ValidationError:
+        raise ValueError(
+            "expected true, false, a finite number, a text, or a list of finite numbers or of texts"
+        ) from None
+
+
+Value = typing.Annotated[bool | int | float | str | list[int] | list[float] | list[str], WrapValidator(_one_problem)]
 BASELINES = ("linear", "tangent")  # linear models that stand beside all others unless switched off by name
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # A cell's key is a hash of JSON text, in which there is no NaN and no infinity.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Choice(BaseModel):
     """A name with parameters: `"rmixup"` or `{name = "rmixup", alpha = 0.5}`."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
     __pydantic_extra__: dict[str, Value]
     name: str = Field(min_length=1)
 
