@@ -121,6 +121,8 @@ def test_square_series_are_not_guessed_at(tmp_path):
         ({"matrices": np.eye(3)[None], "subjects": np.array(["a"]), "y": np.float64(1)}, r"'y' has the shape \(\)"),
         ({"matrices": np.ones((1, 3, 4)), "subjects": np.array(["a"])}, "expected a square matrix, found 3×4"),
         ({"matrices": np.eye(3)[None] * 1j, "subjects": np.array(["a"])}, "expected real numbers"),
+        ({"matrices": np.float64(1), "subjects": np.array(["a"])}, r"expected \(N, n, n\) .*, found shape \(\)"),
+        ({"series": np.ones((4, 9)), "subjects": np.array(list("abcd"))}, r"found shape \(4, 9\); save it so"),
         ({"series": np.ones((1, 0, 4)), "subjects": np.array(["a"])}, "array of shape"),
     ],
 )

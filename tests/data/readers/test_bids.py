@@ -181,6 +181,21 @@ def test_damaged_and_dense_cifti_are_named(tmp_path):
         rmixup.load(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:Dataobj shape")  # nibabel's, which reads on
+def test_a_cifti_that_declares_more_than_its_file_holds_is_refused_before_memory_is_taken(tmp_path, monkeypatch):
+    path = tmp_path / "sub-01" / "func" / "sub-01_timeseries.ptseries.nii"
+    path.parent.mkdir(parents=True)
+    nibabel.save(nibabel.Cifti2Image(np.zeros((9, 3)), (nibabel.cifti2.SeriesAxis(0, 2, 9), parcels())), path)
+    whole = bytearray(path.read_bytes())
+    at = 16 + 8 * 5  # NIfTI-2: eight sizes of 8 bytes from byte 16 on, of which the sixth counts the frames
+    assert int.from_bytes(whole[at : at + 8], "little") == 9
+    whole[at : at + 8] = (1 << 40).to_bytes(8, "little")
+    path.write_bytes(whole)
+    monkeypatch.setattr(nibabel.Cifti2Image, "get_fdata", lambda image: pytest.fail("memory was taken"))
+    with pytest.raises(FormatError, match=r"its header declares 26388279066624 bytes \(shape .*1099511627776, 3\)"):
+        rmixup.load(tmp_path)
+
+
 def fmriprep(folder, subject, signals, seed=0):
     """An image whose regions carry known signals plus a drift that its confounds explain."""
     func = folder / f"sub-{subject}" / "func"

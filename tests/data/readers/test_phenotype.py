@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 
 from rmixup.data.readers._phenotype import bare_id, find_table, join, read_table, typed
@@ -56,6 +57,30 @@ def test_damaged_parquet_is_named(tmp_path):
     (tmp_path / "labels.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(FormatError, match="cannot be read as Parquet"):
         read_table(tmp_path / "labels.parquet")
+
+
+def test_text_that_parquet_holds_as_bytes_is_text(tmp_path):
+    path = tmp_path / "labels.parquet"
+    classes = pd.Categorical([b"a", None])
+    pd.DataFrame({"id": [b"s\xc3\xa91", b"s2"], "age": [3, 4], "dx": classes}).to_parquet(path)
+    read = read_table(path)
+    assert read["id"].tolist() == ["sé1", "s2"]
+    assert read["age"].tolist() == [3, 4]
+    assert read["dx"].tolist()[0] == "a"
+    assert read["dx"].isna().tolist() == [False, True]
+
+
+def test_parquet_that_no_text_table_could_be_is_refused(tmp_path):
+    path = tmp_path / "labels.parquet"
+    pd.DataFrame({"id": ["a", "b"], "dx": [b"fine", b"\xff"]}).to_parquet(path)
+    with pytest.raises(FormatError, match=r"column 'dx' holds bytes that are no UTF-8 text \(b'\\xff'\); write it as"):
+        read_table(path)
+    # Columns of one name, by which pandas cannot write but which a file can claim to have.
+    table = pyarrow.Table.from_pandas(pd.DataFrame({"id": ["a"], "dx": ["x"], "site": ["y"]}))
+    told = table.schema.metadata[b"pandas"].replace(b'"name": "site"', b'"name": "dx"')
+    pyarrow.parquet.write_table(table.replace_schema_metadata({b"pandas": told}), path)
+    with pytest.raises(FormatError, match="dx names more than one column; give each its own name"):
+        read_table(path)
 
 
 def test_the_column_that_matches_is_found_and_order_does_not_matter(tmp_path):

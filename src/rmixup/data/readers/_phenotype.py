@@ -52,7 +52,27 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise FormatError(f"{path}: cannot be read as Parquet ({_first_line(error)}); write it again") from None
     if table.empty:
         raise FormatError(f"{path}: expected one row a subject with its id, found an empty table")
-    return table.set_axis(table.columns.map(str), axis=1)
+    table = table.set_axis(table.columns.map(str), axis=1)
+    twice = table.columns[table.columns.duplicated()].unique()
+    if len(twice):  # unlike CSV, where pandas numbers them
+        raise FormatError(
+            f"{path}: {shown(twice)} names more than one column; give each its own name and write it again"
+        )
+    return table.apply(lambda column: _decoded(path, column))
+
+
+def _decoded(path: Path, column: pd.Series[Any]) -> pd.Series[Any]:
+    """The column with bytes as text: some writers store text without saying that it is."""
+    cells = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
+    if cells.dtype != object or not cells.map(lambda cell: isinstance(cell, bytes)).any():
+        return column
+    try:
+        return cells.map(lambda cell: cell.decode() if isinstance(cell, bytes) else cell)
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{path}: column {str(column.name)!r} holds bytes that are no UTF-8 text ({error.object[:20]!r}); write it "
+            "as text"
+        ) from None
 
 
 def _first_line(error: Exception) -> str:

@@ -98,6 +98,8 @@ def _archive(file: Path, arrays: dict[str, Npy], labels: str | Path | None, cont
     subjects = [str(name) for name in _texts(arrays["subjects"])]
     nodes = tuple(_texts(arrays["nodes"])) if "nodes" in arrays else None
     stack = arrays.get("series" if "series" in arrays and content != "matrices" else "matrices", arrays.get("series"))
+    if stack is not None and len(stack.shape) != _STACK_DIMENSIONS:
+        raise _no_stack(stack)
     _agree(file, len(numbered) if stack is None else stack.shape[0], subjects)
     parts = [arrays[name] for name in numbered]
     # A stack's own labels go along as a table, unless one is named.
@@ -163,10 +165,14 @@ def _own_table(file: Path, arrays: dict[str, Npy], subjects: list[str]) -> pd.Da
     return pd.DataFrame(columns, index=pd.Index(subjects, name="subject")) if columns else None
 
 
+def _no_stack(stack: Npy) -> FormatError:
+    return FormatError(f"{stack.where}: expected (N, n, n) or (N, t, n), found shape {stack.shape}; save it so")
+
+
 def _kind(stack: Npy, content: str) -> Kind:
     """What a .npy stack holds, judged by its first entry."""
     if len(stack.shape) != _STACK_DIMENSIONS or 0 in stack.shape:
-        raise FormatError(f"{stack.where}: expected (N, n, n) or (N, t, n), found shape {stack.shape}; save it so")
+        raise _no_stack(stack)
     return classify(next(stack.rows()), stack.where, content)[1]
 
 

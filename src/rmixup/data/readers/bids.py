@@ -248,7 +248,7 @@ class _Reader:
         maskers, fmriprep = need("nilearn.maskers", image), need("nilearn.interfaces.fmriprep", image)
         if self._masker is None:
             self._masker = maskers.NiftiLabelsMasker(str(self._image), resampling_target="data", standardize=None)
-        _check_image(image)
+        _opened(image, "NIfTI")
         try:
             confounds, kept = (
                 fmriprep.load_confounds_strategy(str(image), denoise_strategy=self._confounds)
@@ -268,29 +268,32 @@ class _Reader:
         return tuple(str(names.get(key, ids[key])) for key in sorted(key for key in ids if key != "background"))
 
 
-def _check_image(file: Path) -> None:
-    """Refuse an image that declares more than its file can hold, before memory is taken for it."""
+def _opened(file: Path, what: str) -> Any:
+    """An image; refused when it declares more than its file can hold, before memory is taken for its numbers."""
     nibabel = need("nibabel", file)
     try:
-        header = nibabel.load(str(file)).header
+        image = nibabel.load(str(file))
+        header = getattr(image, "nifti_header", image.header)  # CIFTI has one of its own inside a NIfTI's
         shape, dtype = tuple(map(int, header.get_data_shape())), header.get_data_dtype()
-    except Exception as error:  # as above
-        raise FormatError(
-            f"{file}: cannot be read as NIfTI ({' '.join(str(error).split())[:200]}); copy it again"
-        ) from None
-    check_size(str(file), shape, dtype, MAX_RATIO * file.stat().st_size)
+    except Exception as error:
+        raise _unreadable(file, what, error) from None
+    check_size(str(file), shape, dtype, file.stat().st_size * (MAX_RATIO if file.suffix == ".gz" else 1))
+    return image
+
+
+def _unreadable(file: Path, what: str, error: Exception) -> FormatError:
+    """nibabel raises errors of many kinds on a damaged file, some of them long."""
+    return FormatError(f"{file}: cannot be read as {what} ({' '.join(str(error).split())[:200]}); copy it again")
 
 
 def _cifti(file: Path) -> tuple[Array, tuple[str, ...] | None]:
     nibabel = need("nibabel", file)
+    image = _opened(file, "CIFTI")
     try:
-        image = nibabel.load(str(file))
         values = np.asarray(image.get_fdata())
         axes = [image.header.get_axis(k) for k in range(values.ndim)]
-    except Exception as error:  # nibabel raises many kinds on a damaged file
-        raise FormatError(
-            f"{file}: cannot be read as CIFTI ({' '.join(str(error).split())[:200]}); copy it again"
-        ) from None
+    except Exception as error:
+        raise _unreadable(file, "CIFTI", error) from None
     parcels = [axis for axis in axes if isinstance(axis, nibabel.cifti2.ParcelsAxis)]
     if not parcels:
         raise FormatError(f"{file}: has no parcels (is it a dense file?); parcellate it first")
