@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyriemann.geometry import distance as their_distance
 from pyriemann.geometry import geodesic as their_geodesic
@@ -119,10 +119,14 @@ def test_cholesky_geometries_are_known_to_depend_on_node_order() -> None:
 
 @pytest.mark.parametrize("name", LOG_LINEAR)
 @given(pair=recipes(most=8), t=positions)
+@example(pair=[Recipe(40, 6.2, 14698, repeated=True), Recipe(40, 4.3, 8529, repeated=False)], t=0.3)
 def test_log_determinant_is_linear(name: str, pair: list[Recipe], t: float) -> None:
     A, B = build(pair)
+    C = METRICS[name].geodesic(A, B, t)
     line = (1 - t) * A.logdet() + t * B.logdet()
-    assert float((METRICS[name].geodesic(A, B, t).logdet() - line).abs()) <= 1e-6 * len(A)
+    # A matrix rounded by E has a log-determinant moved by tr(E/C), at most n·ε·condition. That of the mix counts too:
+    # Cholesky geometries can make it worse than those of both ends.
+    assert float((C.logdet() - line).abs()) <= 10 * len(A) * EPS * condition(A, B, C)
 
 
 @given(pair=recipes(most=8), t=positions)
