@@ -342,6 +342,13 @@ def test_a_table_that_does_not_fit_its_sums_is_fitted_first() -> None:
     assert table.sum(axis=0).tolist() == [2, 4]
 
 
+def test_fitting_goes_on_until_every_sum_is_right() -> None:
+    exact, rows, columns = np.array([[50.0, 1, 0], [1, 1, 0]]), np.array([40, 12]), np.array([22, 30, 0])
+    table = round_table(exact, rows, columns, keys.generator(0))  # the empty column is right from the start
+    assert table.sum(axis=1).tolist() == [40, 12]
+    assert table.sum(axis=0).tolist() == [22, 30, 0]
+
+
 # ---- hold_out: train and validation without a test
 
 

@@ -140,6 +140,9 @@ REFUSED = {
     ).predict(S),
     "N >= 1, not .0, 2, 2": lambda: spd.mean(np.zeros((0, 2, 2))),
     "weights must be non-negative and not all zero": lambda: spd.mean(STACK, weights=[0.0, 0.0, 0.0]),
+    "weights must be non-negative and not all.zero": lambda: spd.mean(  # one of two means has none
+        np.stack([STACK, STACK]), weights=np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    ),
     "weights must have shape .2, 3., one a matrix, but have .2,": lambda: spd.mean(
         np.stack([STACK, STACK]), weights=[1.0, 2.0]
     ),

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmixup.errors import DataError
+from rmixup.errors import DataError, NotSPDError
 from rmixup.spd import correlation
 from rmixup.spd.correlation import CORRELATION_METRICS, offexp, offlog, unit_diagonal
 
@@ -42,6 +42,12 @@ def test_mixes_are_correlation_matrices(n: int, seed: int, t: float) -> None:
     torch.testing.assert_close(OFFLOG.geodesic(B, A, 1 - t), C, rtol=1e-8, atol=1e-9)
     torch.testing.assert_close(OFFLOG.geodesic(A, B, 0.0), A, rtol=1e-8, atol=1e-9)
     torch.testing.assert_close(OFFLOG.geodesic(A, B, 1.0), B, rtol=1e-8, atol=1e-9)
+
+
+def test_singular_correlations_are_refused_as_announced() -> None:
+    assert OFFLOG.full_rank
+    with pytest.raises(NotSPDError, match="matrix 0"):
+        OFFLOG.mean(correlations(10, 0, frames=5))
 
 
 @given(n=sizes, seed=seeds)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -67,6 +67,7 @@ def test_what_is_undefined_stays_undefined(values: list[float]) -> None:
 
 
 @given(st.lists(st.integers(-50, 50).map(float), min_size=2, max_size=8).filter(any))
+@example([0.0, 1.0, 2.0, -1.5])  # some differences are zero, not all
 def test_wilcoxon_is_scipys(values: list[float]) -> None:
     theirs = stats.wilcoxon(values)
     assert (wilcoxon(values).statistic, wilcoxon(values).p) == (theirs.statistic, theirs.pvalue)
@@ -89,6 +90,7 @@ def test_the_bootstrap_interval_is_scipys_up_to_its_draws_and_reproducible() -> 
 
 def test_the_effect_size_is_the_mean_in_standard_deviations() -> None:
     assert effect_size([1.0, 2.0, 3.0]) == pytest.approx(2.0)
+    assert effect_size([1.0, 5.0]) == pytest.approx(3 / 8**0.5)
     assert np.isnan(effect_size([1.0]))
 
 
@@ -290,6 +292,7 @@ def test_a_measure_is_told_in_the_unit_of_its_last_name(name: str, like: str) ->
 
 
 def test_shares_are_told_in_points_and_the_rest_in_their_own_unit() -> None:
+    assert all(m.name == name for name, m in MEASURES.items())
     told = {name: (m.sign, m.factor, m.unit) for name, m in MEASURES.items()}
     losses = {"mse", "rmse", "mae", "loss", "brier", "calibration_error"}
     assert {told[name] for name in losses} == {(-1, 1.0, "")}
