@@ -20,9 +20,9 @@ def test_both_compute_the_same_and_the_baseline_is_nilearn() -> None:
 
 
 def test_quick_rows_are_of_the_quick_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data, "QUICK_SIZES", (6,))
+    monkeypatch.setattr(data, "QUICK_COHORTS", {6: 3, 4: 2})
     monkeypatch.setattr(data, "QUICK_SECONDS", 0.01)
-    assert {(row["n"], row["batch"]) for row in data.rows(quick=True)} == {(6, data.QUICK_PEOPLE)}
+    assert {(row["n"], row["batch"]) for row in data.rows(quick=True)} == {(6, 3), (4, 2)}
 
 
 def test_without_nilearn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from nilearn.connectome import ConnectivityMeasure
 from sklearn.covariance import OAS, EmpiricalCovariance, LedoitWolf
 
 from rmixup import DataError, keys
+from rmixup.data import connectivity as module
 from rmixup.data.connectivity import KINDS, connectivity, constant_nodes, regularized_kind
 
 PEERS = {
@@ -70,6 +71,24 @@ def test_units_do_not_matter(kind: str) -> None:
     (x,) = cohort((20,))
     scale = 10.0 ** np.arange(-150, 150, 30)
     assert np.abs(connectivity([x * scale], kind) - connectivity([x], kind)).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("kind", ["correlation", "ledoit-wolf", "oas"])
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_squares_beyond_the_range_of_float64(kind: str, scale: float) -> None:
+    (x,) = cohort((20,))
+    assert np.abs(connectivity([x * scale], kind) - connectivity([x], kind)).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_do_not_matter(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = cohort((12, 40, 25, 30, 18), n=30)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(module, "_threads", lambda count, threads=threads: threads)
+        found.append(connectivity(series, kind))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
 
 
 def test_one_node_and_one_array() -> None:
@@ -137,6 +156,27 @@ def test_constant_up_to_rounding() -> None:
     x[::2, 1] += 1e-17
     x[::2, 2] += 1e-12
     assert constant_nodes(x).tolist() == [True, True, False]
+
+
+@given(digits=st.integers(12, 20), level=st.sampled_from([0.0, 1e-160, 1e-30, 1.0, 1e200]), seed=st.integers(0, 20))
+def test_two_frames_never_say_more_than_all(digits: int, level: float, seed: int) -> None:
+    """The shortcut for series of which every node clearly varies agrees with the ranges."""
+    chance = keys.generator(seed, "still")
+    x = level * (1 + 10.0**-digits * chance.normal(size=(9, 6)))
+    ranges = np.ptp(x, axis=0) <= module.CONSTANT_ROUNDINGS * np.finfo(float).eps * np.abs(x).max(axis=0)
+    assert np.array_equal(constant_nodes(x), ranges)
+    assert not module._surely_varies(x) or not ranges.any()
+
+
+def test_the_shortcut_is_taken_by_ordinary_series_alone() -> None:
+    x = cohort((20,))[0]
+    assert module._surely_varies(x)
+    assert module._surely_varies(x.astype(np.float32))
+    assert not module._surely_varies(x * 1e-200)
+    assert constant_nodes(x * 1e-200).tolist() == [False] * 10
+    x[:, 3] = 7.0
+    assert not module._surely_varies(x)
+    assert constant_nodes(np.ones((4, 0))).tolist() == []
 
 
 # ---- refused

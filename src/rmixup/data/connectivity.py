@@ -1,7 +1,8 @@
 """Series to matrices, one person at a time: correlation, covariance, Ledoit-Wolf, OAS, partial correlation.
 
-Nothing here looks at two people at once, so nothing can leak. One product X'X a person is all that costs: shrinkage
-follows from it and from the energy of each frame in closed form (Ledoit & Wolf 2004; Chen et al. 2010).
+Nothing here looks at two people at once, so nothing can leak. One product X'X a person is what costs: shrinkage follows
+from it and from the energy of each frame in closed form (Ledoit & Wolf 2004; Chen et al. 2010). Every pass over a
+person's series beside it shows in the time, so each is made once, by the thread that has the person.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,14 @@ from rmixup.errors import DataError
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 MIN_FRAMES = 3
 # A node does not vary when it ranges over no more than so many roundings of its largest value.
 CONSTANT_ROUNDINGS = 8
 CONSTANT = ("error", "zero", "nan")
+# Sums of squares between these lost nothing to the ends of float64's range.
+SAFE = (1e-250, 1e250)
 
 
 def connectivity(
@@ -68,7 +72,7 @@ def connectivity(
     parts = [np.asarray(x) for x in series]
     names = [f"number {k}" for k in range(len(parts))] if subjects is None else [str(name) for name in subjects]
     n = _check(parts, names)
-    still = [constant_nodes(x) for x in parts]
+    still = _each(constant_nodes, parts)
     if constant == "error":
         _refuse_constant(still, names, nodes)
     matrices = np.empty((len(parts), n, n), dtype=dtype)
@@ -105,15 +109,39 @@ def _centre(x: Array, still: npt.NDArray[np.bool_], frames: Floats) -> Floats:
     return centred
 
 
+def _each(function: Callable[[Array], T], parts: list[Array]) -> list[T]:
+    """What a function without matrix products says of each series."""
+    said: list[Any] = [None] * len(parts)
+
+    def ask(rows: range) -> None:
+        for row in rows:
+            said[row] = function(parts[row])
+
+    _spread(ask, len(parts), _threads(len(parts)))
+    return said
+
+
 def _share(work: Callable[[range], None], count: int) -> None:
-    """Share rows 0 … count − 1 among as many threads as BLAS may use, each with BLAS on one thread.
+    """Share rows 0 … count − 1 among threads, each with BLAS on one thread.
 
     One person's product is too small to be shared: two threads on it were measured slower than one.
     """
-    blas = _blas()
-    threads = min(count, max([1, *(pool["num_threads"] for pool in blas.info())]))
-    with blas.limit(limits=1), ThreadPoolExecutor(threads) as workers:
+    threads = _threads(count)  # asked before BLAS is limited
+    with _blas().limit(limits=1):
+        _spread(work, count, threads)
+
+
+def _spread(work: Callable[[range], None], count: int, threads: int) -> None:
+    if threads == 1:
+        work(range(count))
+        return
+    with ThreadPoolExecutor(threads) as workers:
         list(workers.map(work, (range(first, count, threads) for first in range(threads))))
+
+
+def _threads(count: int) -> int:
+    """As many as BLAS may use."""
+    return min(count, max([1, *(int(pool["num_threads"]) for pool in _blas().info())]))
 
 
 @cache
@@ -136,19 +164,17 @@ def _covariance(centred: Floats, out: Floats) -> None:
 
 
 def _ledoit_wolf(centred: Floats, out: Floats) -> None:
-    _standardize(centred)
-    _shrunk_covariance(centred, out, _ledoit_wolf_amount)
-    _to_correlation(out)
+    _shrunk_correlation(centred, out, _ledoit_wolf_amount)
 
 
 def _oas(centred: Floats, out: Floats) -> None:
-    _standardize(centred)
-    _shrunk_covariance(centred, out, _oas_amount)
-    _to_correlation(out)
+    _shrunk_correlation(centred, out, _oas_amount)
 
 
 def _partial(centred: Floats, out: Floats) -> None:
-    _shrunk_covariance(centred, out, _ledoit_wolf_amount)
+    mean, shrinkage = _product(centred, out, _ledoit_wolf_amount)
+    out *= 1.0 - shrinkage
+    out.flat[:: len(out) + 1] += shrinkage * mean
     out[:] = _inverse(out)
     _to_correlation(out)
     np.negative(out, out=out)
@@ -181,20 +207,22 @@ def regularized_kind(kind: str, regularize: str | None) -> tuple[str, str | None
 
 
 def _to_unit_length(centred: Floats) -> None:
-    """Each node's series with length 1, or 0 where it does not vary.
+    """Each node's series with length 1, or 0 where it does not vary."""
+    squared = np.einsum("tn,tn->n", centred, centred)
+    if not _is_safe(squared):
+        squared = _within_range(centred)
+    centred *= 1.0 / np.sqrt(np.where(squared > 0, squared, 1.0))
 
-    Dividing by the largest value first keeps series in any unit from overflowing.
-    """
-    largest = np.maximum(centred.max(axis=0), -centred.min(axis=0))
+
+def _is_safe(squared: Floats) -> bool:
+    return bool(SAFE[0] <= squared.min(initial=1.0) and squared.max(initial=1.0) <= SAFE[1])
+
+
+def _within_range(centred: Floats) -> Floats:
+    """Squared lengths after dividing by the largest value: series in any unit neither overflow nor vanish."""
+    largest = np.abs(centred).max(axis=0)
     centred /= np.where(largest > 0, largest, 1.0)
-    length = np.sqrt(np.einsum("tn,tn->n", centred, centred))
-    centred /= np.where(length > 0, length, 1.0)
-
-
-def _standardize(centred: Floats) -> None:
-    """Each node's series with variance 1 (divided by t − 1), as nilearn does before Ledoit-Wolf."""
-    _to_unit_length(centred)
-    centred *= np.sqrt(len(centred) - 1)
+    return np.asarray(np.einsum("tn,tn->n", centred, centred))
 
 
 def _unit_diagonal(matrix: Floats) -> None:
@@ -211,31 +239,46 @@ def _to_correlation(covariance: Floats) -> None:
     _unit_diagonal(covariance)
 
 
-def _shrunk_covariance(centred: Floats, out: Floats, amount: Callable[[Floats, float, Floats], float]) -> None:
-    """The covariance drawn towards a multiple of the identity."""
-    _covariance(centred, out)
+# The product X'X, the mean of its diagonal, X -> the weight of the identity, 0 to 1. It does not change when all of X
+# is multiplied by a number, so X need not be brought to the scale in which others compute it.
+Amount = Callable[[Floats, float, Floats], float]
+
+
+def _shrunk_correlation(centred: Floats, out: Floats, amount: Amount) -> None:
+    """The correlation of the shrunk covariance of standardised series.
+
+    Nodes that vary all have one variance, before and after, so it is the correlation times a number.
+    """
+    _to_unit_length(centred)
+    mean, shrinkage = _product(centred, out, amount)
+    variance = 1 - shrinkage + shrinkage * mean
+    out *= (1 - shrinkage) / variance if variance > 0 else 1.0
+    _unit_diagonal(out)
+
+
+def _product(centred: Floats, out: Floats, amount: Amount) -> tuple[float, float]:
+    """X'X in `out`; the mean of its diagonal, and how much it is to be shrunk."""
+    np.matmul(centred.T, centred, out=out)
     n = len(out)
-    mean_variance = float(np.trace(out)) / n
-    shrinkage = amount(out, mean_variance, centred) if n > 1 else 0.0
-    out *= 1.0 - shrinkage
-    out.flat[:: n + 1] += shrinkage * mean_variance
+    mean = float(np.trace(out)) / n
+    return mean, amount(out, mean, centred) if n > 1 else 0.0
 
 
-def _ledoit_wolf_amount(covariance: Floats, mean_variance: float, centred: Floats) -> float:
+def _ledoit_wolf_amount(product: Floats, mean: float, centred: Floats) -> float:
     t, n = centred.shape
     energy = np.einsum("tn,tn->t", centred, centred)  # the sum over node pairs of products of squares, frame by frame
-    norm = float(np.vdot(covariance, covariance))
-    beta = (float(energy @ energy) / t - norm) / (n * t)
-    delta = norm / n - mean_variance**2
+    norm = float(np.vdot(product, product))
+    beta = (float(energy @ energy) * t - norm) / (n * t)
+    delta = norm / n - mean**2
     beta = min(beta, delta)
     return 0.0 if beta == 0 else beta / delta
 
 
-def _oas_amount(covariance: Floats, mean_variance: float, centred: Floats) -> float:
+def _oas_amount(product: Floats, mean: float, centred: Floats) -> float:
     t, n = centred.shape
-    alpha = float(np.vdot(covariance, covariance)) / n**2
-    denominator = (t + 1) * (alpha - mean_variance**2 / n)
-    return 1.0 if denominator == 0 else min((alpha + mean_variance**2) / denominator, 1.0)
+    alpha = float(np.vdot(product, product)) / n**2
+    denominator = (t + 1) * (alpha - mean**2 / n)
+    return 1.0 if denominator == 0 else min((alpha + mean**2) / denominator, 1.0)
 
 
 def _inverse(covariance: Floats) -> Floats:
@@ -258,7 +301,7 @@ def check_series(series: Sequence[Array], names: list[str], nodes: Iterable[str]
     parts = [np.asarray(x) for x in series]
     _check(parts, names)
     if constant == "error":
-        _refuse_constant([constant_nodes(x) for x in parts], names, nodes)
+        _refuse_constant(_each(constant_nodes, parts), names, nodes)
 
 
 def _check(parts: list[Array], names: list[str]) -> int:
@@ -278,8 +321,9 @@ def _check(parts: list[Array], names: list[str]) -> int:
         f"have fewer than {MIN_FRAMES} frames": lambda x: len(x) < MIN_FRAMES,
         "hold NaN or infinity": lambda x: x.dtype.kind == "f" and not bool(np.isfinite(x).all()),
     }
-    for what, is_wrong in checks.items():
-        wrong = [name for name, x in zip(names, parts, strict=True) if is_wrong(x)]
+    answers = _each(lambda x: [is_wrong(x) for is_wrong in checks.values()], parts)
+    for what, answer in zip(checks, zip(*answers, strict=True), strict=True):
+        wrong = [name for name, is_wrong in zip(names, answer, strict=True) if is_wrong]
         if wrong:
             problems.append(f"{len(wrong)} of {len(parts)} series {what} (subjects {shown(wrong)})")
     if problems:
@@ -289,10 +333,24 @@ def _check(parts: list[Array], names: list[str]) -> int:
 
 def constant_nodes(x: Array) -> npt.NDArray[np.bool_]:
     """(n,) which nodes do not vary."""
+    if _surely_varies(x):
+        return np.zeros(x.shape[1], np.bool_)
     low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
     rounding = CONSTANT_ROUNDINGS * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
     still: npt.NDArray[np.bool_] = high - low <= rounding
     return still
+
+
+def _surely_varies(x: Array) -> bool:
+    """Whether two frames tell that every node varies, for a fifth of what all ranges take; False says nothing."""
+    if x.dtype.kind != "f":
+        return False
+    squared = np.einsum("tn,tn->n", x, x).astype(np.float64)
+    if not _is_safe(squared):
+        return False
+    # No value is larger than the root of the sum of squares; twice, for what the sum rounds.
+    rounding = 2 * CONSTANT_ROUNDINGS * np.finfo(np.float64).eps * np.sqrt(squared)
+    return bool((np.abs(x[0] - x[len(x) // 2]) > rounding).all())
 
 
 _still = constant_nodes  # the name under which the doctor imports it
