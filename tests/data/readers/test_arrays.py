@@ -56,6 +56,21 @@ def test_equal_lengths_and_types(tmp_path, dtype):
     np.testing.assert_array_equal(np.stack(ds.series), series)
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_stacks_of_machines_with_another_byte_order_are_the_same(tmp_path, matrices, order):
+    y, names = np.arange(8.0).reshape(4, 2) + 0.5, np.array(list("abcd"))
+    stored = {
+        "matrices": matrices.astype(f"{order}f8"),
+        "y": y.astype(f"{order}f8"),
+        "subjects": names.astype(f"{order}U1"),
+    }
+    np.savez(tmp_path / "s.npz", **stored)
+    ds = rmixup.load(tmp_path / "s.npz", target=["y_0", "y_1"], drop_subjects=["b"])
+    assert ds.subjects.tolist() == ["a", "c", "d"]
+    np.testing.assert_array_equal(ds.y, y[[0, 2, 3]])
+    np.testing.assert_array_equal(ds.matrices, matrices[[0, 2, 3]])
+
+
 def test_two_targets_become_two_columns(tmp_path, matrices):
     y = np.arange(8.0).reshape(4, 2) + 0.5
     np.savez(tmp_path / "s.npz", matrices=matrices, y=y, subjects=np.array(list("abcd")))

@@ -213,7 +213,8 @@ def _take(file: IO[bytes], array: Npy, count: int) -> Array:
         raise FormatError(f"{array.where}: the data are cut off or damaged; save or copy the file again")
     values = np.frombuffer(data, dtype=array.dtype, count=count)
     npy.check_text(values, array.where)
-    return values
+    # pandas takes no numbers of another machine's byte order.
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 # ------------------------------------------------------------------------------------------------ .mat and HDF5
