@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,15 +108,31 @@ def test_runs_can_be_done_on_another_machine(cohort: Path, tmp_path: Path, capsy
     assert "Packed 9 runs of curves" in capsys.readouterr().out
     study = tmp_path / "out" / "curves" / "study"
     assert not open_study(study).store.done()
-    remote.main([str(tmp_path / "packed" / "curves"), str(tmp_path / "results.jsonl")])
+    assert run([*command, "--no-train"]) == 2
+    assert "no run has a result: none was run" in capsys.readouterr().err
+    remote.main([str(tmp_path / "packed"), str(tmp_path / "results.jsonl")])
     assert run(["study", "take", str(study), str(tmp_path / "results.jsonl")]) == 0
     taken = open_study(study).store.hashes()
     assert len(taken) == 9
     assert run(command) == 0
     assert open_study(study).store.hashes() == taken
     assert (tmp_path / "out" / "curves" / "findings.json").exists()
+    shutil.rmtree(study / "cells" / next(iter(taken)))
+    capsys.readouterr()
+    assert run([*command, "--no-train"]) == 1
+    assert "1 of 9 runs have no result" in capsys.readouterr().out
+    assert len(open_study(study).store.done()) == 8
     assert run(["paper", "labels", "--data", str(cohort), "--pack", str(tmp_path / "no")]) == 2
     assert "nothing to pack" in capsys.readouterr().err
+
+
+def test_what_is_timed_is_packed_by_itself(cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed = tmp_path / "packed"
+    for name in ("overall", "time"):
+        command = ["paper", name, "--data", str(cohort), "--quick", "--out", str(tmp_path / "out"), *HERE]
+        assert run([*command, "--pack", str(packed), "--json"]) == 0
+    folders = [json.loads(line)["packed"][0]["folder"] for line in capsys.readouterr().out.splitlines()]
+    assert folders == [str(packed), str(packed / "time")]
 
 
 def test_without_data_the_ways_to_it_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,13 +15,15 @@ import rmixup
 from rmixup import Networks, simulate
 from rmixup.augment.labels import encode
 from rmixup.cli import run as command
-from rmixup.errors import FormatError, StoreError
+from rmixup.errors import FormatError, RMixupError, StoreError
 from rmixup.study import remote, work
 from rmixup.study.project import Settings, Study, begin
 from rmixup.study.runner import run
 from rmixup.study.spec import parse_spec
+from rmixup.train import trial
 from rmixup.train.feed import Problem
 from rmixup.train.remote import dump_problem, load_problem, read_results, run_packed
+from rmixup.train.trial import Trial, Tried
 
 SPEC = """
 [data]
@@ -73,8 +76,6 @@ def test_a_machine_that_goes_away_loses_only_what_was_not_finished(make: Make, t
     with results.open("a") as torn:
         torn.write('{"key": "half a li')
     assert remote.take(study, results).done == 2
-    lines = results.read_text().split("\n")
-    results.write_text("\n".join(lines[:2]) + "\n")
     assert len(list(run_packed(packed, results, "cpu"))) == len(study.cells) - 2
     taken = remote.take(study, results)
     assert (taken.done, taken.passed_over) == (len(study.cells) - 2, 2)
@@ -84,6 +85,56 @@ def test_what_is_done_already_is_not_packed(make: Make, tmp_path: Path) -> None:
     study = make()
     assert run(study, work.work).complete
     assert remote.pack(study, tmp_path / "packed") == 0
+
+
+def test_studies_share_networks_and_trials(make: Make, tmp_path: Path) -> None:
+    packed, results = tmp_path / "packed", tmp_path / "results.jsonl"
+    small, large = make("small"), make("large", "train_sizes = [0.5, 1.0]")
+    assert remote.pack(small, packed) == 8
+    networks = sorted(packed.glob("networks-*"))
+    assert remote.pack(large, packed) == 16
+    assert sorted(packed.glob("networks-*")) == networks
+    assert len(networks) == 1
+    assert {cell.key for cell in small.cells} < {cell.key for cell in large.cells}
+    assert len(list(run_packed(packed, results, "cpu"))) == 16
+    assert remote.take(small, results).done == 8
+    assert remote.take(large, results).done == 16
+
+
+def test_a_large_pack_travels_in_parts(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmixup.train.remote.PART_BYTES", 25 * 21 * 4)
+    packed, results = tmp_path / "packed", tmp_path / "results.jsonl"
+    study = make(grid="lengths = [20, 40]")
+    remote.pack(study, packed)
+    parts = json.loads((packed / "trials.json").read_text())["packs"][0]["networks"]
+    assert [len(np.load(packed / name)["triangles"]) for name in parts] == [25, 25, 10]
+    (packed / parts[1]).rename(tmp_path / "later")
+    with pytest.warns(UserWarning, match=f"8 trials are left: {parts[1]}"):
+        assert len(list(run_packed(packed, results, "cpu"))) == 8
+    (tmp_path / "later").rename(packed / parts[1])
+    assert len(list(run_packed(packed, results, "cpu"))) == 8
+    here = make("here", "lengths = [20, 40]")
+    assert remote.take(study, results).done == 16
+    assert run(here, work.work).complete
+    assert study.store.hashes() == here.store.hashes()
+
+
+def test_results_are_written_block_by_block(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks: list[list[Trial]] = []
+
+    def noted(problem: Problem, trials: list[Trial], *more: object) -> Iterator[tuple[int, Tried | RMixupError]]:
+        blocks.append(trials)
+        return trial.run(problem, trials, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("rmixup.train.remote.BLOCK", 3)
+    monkeypatch.setattr("rmixup.train.remote.trial", SimpleNamespace(run=noted))
+    study = make(grid="train_sizes = [0.5, 1.0]")
+    remote.pack(study, tmp_path / "packed")
+    run_some = run_packed(tmp_path / "packed", tmp_path / "results.jsonl", "cpu", backbones=["mlp", "linear"])
+    assert len(list(run_some)) == 12  # the tangent ones are left
+    assert max(map(len, blocks)) == 3
+    assert all(len({(one.family, len(one.train)) for one in block}) == 1 for block in blocks)
+    assert sorted(one.backbone for block in blocks for one in block) == ["linear"] * 4 + ["mlp"] * 8
 
 
 def test_a_method_that_is_refused_fails_alone(make: Make, tmp_path: Path) -> None:
@@ -109,7 +160,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
 def test_refusals(make: Make, tmp_path: Path) -> None:
     study = make()
     (tmp_path / "there").mkdir()
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="exists already and is no packed study"):
         remote.pack(study, tmp_path / "there")
     with pytest.raises(StoreError, match="not found"):
         remote.take(study, tmp_path / "nothing.jsonl")
@@ -122,8 +173,7 @@ def test_refusals(make: Make, tmp_path: Path) -> None:
 def test_problems_survive_the_journey(y: list[object], tmp_path: Path) -> None:
     x = torch.randn(3, 5, 5, generator=torch.Generator().manual_seed(0))
     before = Problem(x + x.mT, encode(np.array(y)), np.array(["s1", "s2", "s1"]))
-    dump_problem(tmp_path / "a.npz", before)
-    after = load_problem(tmp_path / "a.npz")
+    after = load_problem(tmp_path, dump_problem(tmp_path, before))
     assert torch.equal(before.x, after.x)
     assert after.groups.tolist() == ["s1", "s2", "s1"]
     np.testing.assert_array_equal(before.labels.mixable(), after.labels.mixable())

@@ -43,6 +43,7 @@ class _Run:
     dask: str | None
     allow: bool
     retry_failed: bool
+    train: bool
     quiet: bool
 
 
@@ -109,6 +110,9 @@ def command(
         Path | None,
         typer.Option(help="Run nothing: write what is to be trained here, for a GPU machine without rmixup."),
     ] = None,
+    train: Annotated[
+        bool, typer.Option("--train/--no-train", help="Train what is missing, or tell only what has results.")
+    ] = True,
     allow: Allow = False,
     retry_failed: Retry = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: studies, skipped.")] = False,
@@ -152,6 +156,7 @@ def command(
         dask=dask,
         allow=allow,
         retry_failed=retry_failed,
+        train=train,
         quiet=quiet or as_json,
     )
     if pack is not None:
@@ -249,26 +254,34 @@ def _measured(name: str, module: ModuleType, run: _Run) -> tuple[Findings, bool]
 
 def _trained(module: ModuleType, folder: Path, run: _Run) -> tuple[Findings, bool]:
     """A study of cells: begun or continued in `folder`/study, and finished as far as there are results."""
-    from rmixup.cli.bars import of_cells, waiting
+    from rmixup.cli.bars import waiting
     from rmixup.errors import RMixupError
+
+    study = _begun(module, folder, run)
+    timed = module.NAME == _TIMED
+    if run.train:
+        _train(study, min(run.processes, 1) if timed else run.processes, run)
+    missing = {cell.key for cell in study.cells} - study.store.done()
+    if len(missing) == len(study.cells):
+        raise RMixupError(f"{study.folder}: no run has a result: {_first_failure(study)}")
+    with waiting(f"{module.NAME}: timing steps" if timed else f"{module.NAME}: reading results", run.quiet):
+        more = _steps(study, run) if timed else {}
+        return module.finish(study, **more), not missing
+
+
+def _train(study: Study, workers: int, run: _Run) -> None:
+    """Run what has no result yet."""
+    from rmixup.cli.bars import of_cells
     from rmixup.study import work
     from rmixup.study.executors import executor_for
     from rmixup.study.runner import ending_on_sigterm
     from rmixup.study.runner import run as run_study
 
-    study = _begun(module, folder, run)
-    timed = module.NAME == _TIMED
-    workers = min(run.processes, 1) if timed else run.processes
     if sys.stderr.isatty() and not run.quiet:
-        typer.echo(module.NAME, err=True)
+        typer.echo(study.spec.name, err=True)
     with ending_on_sigterm(), of_cells(run.quiet) as listener:
         executor = executor_for(work.work, study, workers, run.dask)
-        summary = run_study(study, work.work, executor, listener, run.retry_failed)
-    if not summary.done:
-        raise RMixupError(f"{study.folder}: no run has a result: {_first_failure(study)}")
-    with waiting(f"{module.NAME}: timing steps" if timed else f"{module.NAME}: reading results", run.quiet):
-        more = _steps(study, run) if timed else {}
-        return module.finish(study, **more), summary.complete
+        run_study(study, work.work, executor, listener, run.retry_failed)
 
 
 def _begun(module: ModuleType, folder: Path, run: _Run) -> Study:
@@ -302,12 +315,14 @@ def _pack(modules: dict[str, ModuleType], run: _Run, place: Path, as_json: bool)
                 raise
             _say(run, f"{name}: skipped, because {error}")
             continue
-        cells = remote.pack(study, place / name)
-        packed.append({"study": name, "folder": str(place / name), "cells": cells, "take_into": str(study.folder)})
-        _say(run, f"Packed {cells} runs of {name} in {place / name}.")
+        # What is timed is run one by one, so it has a folder of its own; all else shares networks and runs.
+        folder, alone = (place / name, " --stack 1") if name == _TIMED else (place, "")
+        cells = remote.pack(study, folder)
+        packed.append({"study": name, "folder": str(folder), "cells": cells, "take_into": str(study.folder)})
+        _say(run, f"Packed {cells} runs of {name}. On the GPU machine: "
+                  f"python -m rmixup.train.remote {folder} results.jsonl{alone}")  # fmt: skip
     if as_json:
         typer.echo(json.dumps({"packed": packed}))
-    _say(run, "On the GPU machine, for each folder: python -m rmixup.train.remote FOLDER results.jsonl")
     _say(run, f"Next: rmixup study take {run.out}/NAME/study results.jsonl; and this command without --pack.")
     return 0
 

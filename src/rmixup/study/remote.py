@@ -17,7 +17,7 @@ from rmixup.study.material import material
 from rmixup.study.project import Study
 from rmixup.study.results import Failure, judge
 from rmixup.study.work import as_trial, outcome
-from rmixup.train.remote import TRIALS, dump_problem, dump_trials, read_results, tried_of
+from rmixup.train.remote import TRIALS, Files, dump_problem, dump_trials, read_results, tried_of
 from rmixup.train.trial import Trial, Tried
 
 
@@ -36,34 +36,45 @@ def pack(study: Study, folder: Path) -> int:
     Parameters
     ----------
     study : opened on a machine that has the data
-    folder : new; the networks in it are as identifiable as the data they came from
+    folder : new, or packed before: what is there already is kept, and its networks serve this study too. The networks
+        in it are as identifiable as the data they came from
     """
     if study.spec.keep_weights:
         raise StoreError("keep_weights: weights stay where they are trained; run this study in one place")
     waiting = [cell for cell in study.cells if not (study.store.has(cell.key) or study.store.has_failed(cell.key))]
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError as error:
-        raise StoreError(f"{folder}: exists already; choose another name") from error
+    new = _place(folder)
     try:
         dump_trials(folder / TRIALS, _write_networks(study, folder, waiting))
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     return len(waiting)
 
 
-def _write_networks(study: Study, folder: Path, waiting: list[Cell]) -> list[tuple[str, dict[str, Trial]]]:
-    """One file for each way the data are prepared."""
+def _place(folder: Path) -> bool:
+    """Make the folder, or see that it is one of ours; says whether it is new."""
+    if (folder / TRIALS).is_file():
+        return False
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise StoreError(f"{folder}: exists already and is no packed study; choose another name") from error
+    return True
+
+
+def _write_networks(study: Study, folder: Path, waiting: list[Cell]) -> list[tuple[Files, dict[str, Trial]]]:
+    """The files of each way the data are prepared."""
     alike: dict[tuple[int | None, str | None], list[Cell]] = {}
     for cell in waiting:
         alike.setdefault((cell.length, cell.shorten), []).append(cell)
-    packs = []
-    for k, cells in enumerate(alike.values()):
-        name = f"networks_{k}.npz"
-        dump_problem(folder / name, material(study.spec.data, cells[0]).problem)
-        packs.append((name, {cell.key: as_trial(study.spec.data, cell) for cell in cells}))
-    return packs
+    return [
+        (
+            dump_problem(folder, material(study.spec.data, cells[0]).problem),
+            {cell.key: as_trial(study.spec.data, cell) for cell in cells},
+        )
+        for cells in alike.values()
+    ]
 
 
 def take(study: Study, results: Path) -> Taken:
