@@ -148,14 +148,22 @@ def test_float32_networks_are_mixed_as_exactly_as_float32_allows(x: np.ndarray) 
     assert (made.double() - exact).abs().max() < 3e-6
 
 
-def test_tangent_mixes_at_the_training_mean(x: np.ndarray) -> None:
-    prepared = Tangent(mean="riemann").prepare(x, np.arange(20.0))
-    mean = spd.mean(x, "riemann")
+@pytest.mark.parametrize("name", ["riemann", "logeuclid", "euclid"])
+def test_tangent_mixes_at_the_training_mean(x: np.ndarray, name: str) -> None:
+    prepared = Tangent(mean=name).prepare(x, np.arange(20.0))
+    mean = spd.mean(x, name)
     root = linalg.sqrtm(mean)
     inverse = np.linalg.inv(root)
     logs = [linalg.logm(inverse @ x[k] @ inverse) for k in (3, 8)]
     expected = root @ linalg.expm(0.2 * logs[0] + 0.8 * logs[1]) @ root
     np.testing.assert_allclose(prepared.apply(Plan([3], [8], 0.8))[0][0].numpy(), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["none", "dropnode", "dropedge"])
+def test_who_is_not_mixed_is_his_own_partner_with_no_weight(x: np.ndarray, name: str) -> None:
+    plan = METHODS[name]().prepare(x, np.arange(20.0)).draw(np.array([3, 8, 11]), 0)
+    assert plan.i.tolist() == plan.j.tolist() == [3, 8, 11]
+    assert plan.lam.tolist() == [0.0, 0.0, 0.0]
 
 
 def test_offlog_is_the_geodesic_of_spd(x: np.ndarray) -> None:

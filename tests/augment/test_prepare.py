@@ -251,8 +251,21 @@ def test_bad_networks_are_named_all_at_once(name: str) -> None:
 def test_networks_that_are_almost_symmetric_give_symmetric_ones(x: np.ndarray) -> None:
     crooked = x.copy()
     crooked[:, 0, 1] += 1e-12
+    crooked[:, 2, 3] = crooked[:, 3, 2] = 0.0  # what is little is told by the largest entry
     made, _ = VMixup()(crooked, np.arange(20.0))
     assert np.array_equal(made, made.swapaxes(1, 2))
+
+
+def test_one_almost_symmetric_network_among_many_is_made_symmetric(
+    x: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rmixup.augment import bank
+
+    monkeypatch.setitem(bank.CHUNK_BYTES, "cpu", 1)  # it is alone in its chunk
+    crooked = x.copy()
+    crooked[4, 0, 1] += 1e-12
+    made = VMixup().prepare(crooked, np.arange(20.0)).apply(Plan([4], [5], 0.5))[0]
+    assert torch.equal(made, made.mT)
 
 
 def test_other_layouts_and_lists_are_read(x: np.ndarray, codes: np.ndarray) -> None:
@@ -339,6 +352,19 @@ def test_logarithms_by_products_are_those_by_eigenvalues(regularizer: str | None
     assert other.smallest == pytest.approx(one.smallest, abs=0.02)
     clean = log_by_products(Ledger("rmixup", source, None), x[:6], source.rows[:6])
     torch.testing.assert_close(clean.values, spd.logm(x[:6]), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("log10_condition", [0.0, 2.0, 6.0])
+def test_the_bounds_for_products_enclose_and_are_near(log10_condition: float) -> None:
+    from rmixup.augment.geodesic import _enclosed
+
+    Q = torch.linalg.qr(torch.randn(12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))).Q
+    w = torch.logspace(-log10_condition, 0, 12, dtype=torch.float64)
+    S = (Q * w) @ Q.T
+    low, high, factored = _enclosed(torch.stack([S, -S]))
+    assert factored.tolist() == [True, False]
+    assert float(w[0]) / 12.01 <= float(low[0]) <= float(w[0]) * (1 + 1e-9)
+    assert float(w[-1]) * (1 - 1e-9) <= float(high[0]) <= float(w[-1]) * 12**0.5 * 1.01
 
 
 # --- in parts --------------------------------------------------------------------------------------------------
