@@ -145,8 +145,9 @@ def test_the_interval_is_wilsons(tool: ModuleType) -> None:
 
 
 def run(root: Path, *options: str) -> str:
-    """The tool on a project of its own, with little patience for endless loops."""
-    program = f"import sys; sys.path.insert(0, {str(TOOL.parent)!r}); import mutants; mutants.LIMIT_SECONDS = 1; "
+    """The tool on a project of its own, with little patience for endless loops, but some for a busy machine."""
+    program = f"import sys; sys.path.insert(0, {str(TOOL.parent)!r}); import mutants; "
+    program += "mutants.LIMIT_SECONDS, mutants.WAIT_TIMES = 3, 60; "
     program += f"mutants.main({['--root', str(root), '--sample', '0', *options]!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=root)
     assert done.returncode == 0, done.stdout + done.stderr
