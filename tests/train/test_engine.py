@@ -556,6 +556,8 @@ def test_the_gpu_trains_as_the_cpu_does(method: str, dropout: float) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("backbone", models.BACKBONES)
 def test_every_backbone_trains_on_the_gpu(backbone: str) -> None:
+    if backbone == "spdnet":
+        pytest.importorskip("spd_learn")
     some, runs = problem(n=9), [run(0), run(1, "vmixup")]
     settings: dict[str, Any] = {"options": SMALL[backbone], "protocol": protocol()}
     with warnings.catch_warnings():

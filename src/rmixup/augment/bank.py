@@ -61,8 +61,41 @@ class Source(NamedTuple):
 
     def chunks(self, dtype: torch.dtype | None = torch.float64) -> Iterator[tuple[slice, Tensor]]:
         """Yield places in `rows` and the matrices there."""
+        if self.device.type == "cuda" and self.x.device.type == "cpu":
+            for places, S in self._sent_ahead():
+                yield places, S.to(dtype or self.x.dtype)
+            return
         for places in self.places():
             yield places, self.at(places, dtype)
+
+    def _sent_ahead(self) -> Iterator[tuple[slice, Tensor]]:
+        """The matrices on a GPU: a thread reads and sends a chunk while the one before is worked on."""
+        chunks = list(self.places())
+        longest = max((places.stop - places.start for places in chunks), default=0)
+        rooms = [torch.empty(longest, *self.x.shape[1:], dtype=self.x.dtype, pin_memory=True) for _ in range(2)]
+        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+
+        def send(k: int) -> Tensor:
+            rows = torch.from_numpy(self.rows[chunks[k]])
+            room = rooms[k % 2][: len(rows)]
+            if is_paged(self.x):
+                room.copy_(take(self.x, rows))
+            else:
+                torch.index_select(self.x, 0, rows, out=room)
+            with torch.cuda.stream(stream):
+                sent = room.to(self.device, non_blocking=True)
+            stream.synchronize()
+            return sent
+
+        with ThreadPoolExecutor(1) as reader:
+            coming = [reader.submit(send, 0)] if chunks else []
+            for k, places in enumerate(chunks):
+                S = coming.pop().result()
+                if k + 1 < len(chunks):
+                    coming.append(reader.submit(send, k + 1))
+                # Its memory belongs to the sending stream, but is used on this one.
+                S.record_stream(torch.cuda.current_stream(self.device))
+                yield places, S
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +125,11 @@ class Bank:
     def between(self, i: Tensor, j: Tensor, lam: Tensor) -> Tensor:
         """(1 - λ) rows i + λ rows j, as matrices (B, n, n); exact at λ = 0 and λ = 1."""
         weight = lam.view(-1, *[1] * (self.values.ndim - 1))
-        return self._unpacked(torch.lerp(self._take(i), self._take(j), weight))
+        if is_paged(self.values):  # a disk is the faster, the more it is asked for at once
+            one, other = self._take(torch.cat([i, j])).tensor_split([len(i)])
+        else:
+            one, other = self._take(i), self._take(j)
+        return self._unpacked(torch.lerp(one, other, weight))
 
     def distances(self, some: Tensor, others: Tensor, symmetric: bool) -> Tensor:
         """Distances (B, N), entry by entry, between some rows and others; lower triangles may stand for themselves."""

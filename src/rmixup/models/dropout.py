@@ -30,6 +30,15 @@ def check_probability(p: float) -> float:
     return p
 
 
+def dropped(p: float) -> int:
+    """How many of 65536 levels fall out.
+
+    >>> dropped(0.5)
+    32768
+    """
+    return round(p * _LEVELS)
+
+
 def streams(word: Tensor | None, count: int) -> list[Tensor | None]:
     """One word for each of `count` dropouts of a model; all None (no dropout) where the model's own word is None.
 
@@ -64,10 +73,10 @@ def dropout(x: Tensor, p: float, word: Tensor | None) -> Tensor:
     >>> torch.equal(y, dropout(x, 0.5, torch.tensor(3))), y.unique().tolist()
     (True, [0.0, 2.0])
     """
-    dropped = round(p * _LEVELS)
-    if word is None or dropped == 0:
+    levels = dropped(p)
+    if word is None or levels == 0:
         return x
-    return cast(Tensor, _Dropout.apply(x, word, dropped)[0])  # type: ignore[no-untyped-call]
+    return cast(Tensor, _Dropout.apply(x, word, levels)[0])  # type: ignore[no-untyped-call]
 
 
 class _Dropout(torch.autograd.Function):
@@ -90,6 +99,7 @@ class _Dropout(torch.autograd.Function):
         _, words, ctx.dropped = inputs
         ctx.save_for_backward(words, output[1])
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor, None, None]:

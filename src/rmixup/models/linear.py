@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rmixup.models import fused
+
 # Below, what is around a call of oneDNN costs more than its products save (measured).
 _ROWS, _COLUMNS = 256, 64
 # What torch's own compiler calls; where a torch has it no more, torch's linear map serves.
@@ -47,6 +49,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     >>> linear(torch.ones(2, 3), torch.ones(1, 3), torch.ones(1)).tolist()
     [[4.0], [4.0]]
     """
+    if fused.serves(x):
+        return fused.affine(x, weight, bias)
     if not _pays(x, weight):
         return functional.linear(x, weight, bias)
     return _times(x.reshape(-1, x.shape[-1]), weight, bias).view(*x.shape[:-1], -1)

@@ -7,8 +7,9 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rmixup.models import fused
 from rmixup.models.backbone import Backbone, check_choice
-from rmixup.models.dropout import check_probability, dropout, streams
+from rmixup.models.dropout import check_probability, dropout, dropped, streams
 from rmixup.models.linear import Linear
 from rmixup.models.mlp import Perceptron
 
@@ -32,11 +33,20 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, word: Tensor | None) -> Tensor:
         """Map node features (B, n, width) to (B, n, width)."""
+        joined: Tensor = self.out(self._heads(self.query_key_value(x), word))
+        return joined
+
+    def _heads(self, query_key_value: Tensor, word: Tensor | None) -> Tensor:
+        """What the heads say, side by side (B, n, inner)."""
+        if fused.serves(query_key_value):
+            return fused.attend(query_key_value, self.heads, word, dropped(self.dropout))
         # (B, n, 3·inner) -> three times (B, heads, n, head width)
-        query, key, value = self.query_key_value(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        width = query_key_value.shape[-1] // (3 * self.heads)
+        apart = query_key_value.view(*query_key_value.shape[:2], 3, self.heads, width)
+        query, key, value = apart.permute(2, 0, 3, 1, 4)
         scores = (query * key.shape[-1] ** -0.5) @ key.mT
         shares = dropout(scores.softmax(-1), self.dropout, word)
-        joined: Tensor = self.out((shares @ value).transpose(1, 2).flatten(2))
+        joined: Tensor = (shares @ value).transpose(1, 2).flatten(2)
         return joined
 
 
@@ -55,10 +65,21 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, word: Tensor | None) -> Tensor:
         """Map node features (B, n, width) to (B, n, width)."""
         in_attention, after_attention, in_feedforward, after_feedforward = streams(word, 4)
-        x = self.norm_1(x + dropout(self.attention(x, in_attention), self.dropout, after_attention))
-        hidden = dropout(functional.relu(self.expand(x)), self.dropout, in_feedforward)
-        updated: Tensor = self.norm_2(x + dropout(self.contract(hidden), self.dropout, after_feedforward))
-        return updated
+        x = self._add(self.norm_1, x, self.attention(x, in_attention), after_attention)
+        return self._add(self.norm_2, x, self._feedforward(x, in_feedforward), after_feedforward)
+
+    def _feedforward(self, x: Tensor, word: Tensor | None) -> Tensor:
+        if fused.serves(x):
+            weights = (self.expand.weight, self.expand.bias, self.contract.weight, self.contract.bias)
+            return fused.feedforward(x, *weights, word, dropped(self.dropout))
+        out: Tensor = self.contract(dropout(functional.relu(self.expand(x)), self.dropout, word))
+        return out
+
+    def _add(self, norm: nn.LayerNorm, x: Tensor, update: Tensor, word: Tensor | None) -> Tensor:
+        if fused.serves(x):
+            return fused.add_norm(x, update, norm.weight, norm.bias, norm.eps, word, dropped(self.dropout))
+        out: Tensor = norm(x + dropout(update, self.dropout, word))
+        return out
 
 
 class Transformer(Backbone):

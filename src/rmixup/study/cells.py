@@ -9,7 +9,7 @@ from typing import Any
 
 from rmixup.errors import DataError
 from rmixup.study.files import canonical, short_hash
-from rmixup.study.spec import BASELINES, Choice, Spec
+from rmixup.study.spec import BASELINES, Choice, Protocol, Spec
 
 # Raised when the meaning of a cell or the form of its files changes; not with every version of the package.
 SCHEMA = 1
@@ -21,6 +21,8 @@ Options = tuple[tuple[str, Any], ...]
 
 
 _TABLES = ("preparation", "split", "protocol")
+# Settings of the protocol that came after schema 1 began: left out where they are off, so that keys stay as they were.
+_LATER = ("watch_test", "precision")
 _PLAIN = ("data", "repeat", "fold", "train_size", "length", "shorten", "seed")
 
 
@@ -150,8 +152,8 @@ def _sizes(spec: Spec) -> Iterable[Cell]:
 
 
 def _models(spec: Spec, sized: Cell) -> Iterable[Cell]:
-    # What came after schema 1 began is left out where it is off, so that keys stay what they were.
-    protocol = _options(spec.protocol.model_dump(exclude=set() if spec.protocol.watch_test else {"watch_test"}))
+    off = {name for name in _LATER if getattr(spec.protocol, name) == Protocol.model_fields[name].default}
+    protocol = _options(spec.protocol.model_dump(exclude=off))
     for backbone in map(_pick, spec.grid.backbones):
         for method in map(_pick, spec.grid.methods):
             for seed in spec.grid.seeds:

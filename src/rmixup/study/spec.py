@@ -122,6 +122,7 @@ class Protocol(_Part):
     epochs: int = Field(default=200, ge=1)
     schedule: Literal["constant", "cosine"] = "constant"
     select: str = "auto"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     watch_test: bool = False
 
 
@@ -267,6 +268,7 @@ repeats = {repeats}                     # so many splits, the same for every met
 epochs = {epochs}
 # schedule = "constant"         # or "cosine"
 # select = "auto"               # the score that chooses the epoch on the validation part
+# precision = "fp32"            # or "tf32", "bf16": quicker on a GPU
 # watch_test = false            # record the test loss of each epoch; it never selects anything
 
 [grid]

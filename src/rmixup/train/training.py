@@ -63,13 +63,14 @@ class Training:
         self._curves = {name: self._loss.new_full((protocol.epochs, len(runs)), torch.nan) for name in names}
         self._x = problem.x.to(device)
         self._graphs: dict[int | str, Callable[[Tensor], Any]] = {}
+        self._drawn: tuple[int, list[npt.NDArray[np.int64]]] = (-1, [])
 
     # ---- training -----------------------------------------------------------------------------------------------
 
     def epoch(self) -> None:
         """Train one epoch, evaluate it and keep the parameters of the runs that got better; never waits for a GPU."""
         self._loss.zero_()
-        for table in self.feed.epoch(self.done, self.protocol.batch_size):
+        for table in self._tables():
             step = self._step(table.shape[1])
             for row in self._upload(table):
                 self.optimizer.schedule()
@@ -77,6 +78,13 @@ class Training:
         self._curves["train_loss"][self.done] = self._loss / self.feed.size
         self._evaluate()
         self.done += 1
+        if self.device.type == "cuda" and self.done < self.protocol.epochs:
+            # Drawn while the GPU works, and before anybody waits for it.
+            self._drawn = self.done, self.feed.epoch(self.done, self.protocol.batch_size)
+
+    def _tables(self) -> list[npt.NDArray[np.int64]]:
+        epoch, tables = self._drawn
+        return tables if epoch == self.done else self.feed.epoch(self.done, self.protocol.batch_size)
 
     def rehearse(self) -> None:
         """Take each kind of step once and forget what it did: libraries set themselves up, memory can be measured."""
