@@ -415,6 +415,7 @@ DTYPE = b"{'descr': '<f8', 'fortran_order': False, 'shape': "
         (header(DTYPE + b"(99999999999999999999,), }\n", 2), "damaged"),
         (header(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n"), "Python objects"),
         (header(b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }\n"), "records"),
+        (header(b"{'descr': '2f4', 'fortran_order': False, 'shape': (1,), }\n"), "records"),
         (header(b"__import__('os').system('true')\n"), "damaged"),
         (header(b"(" * 5000), "damaged"),
         (header(DTYPE + b"(2,), }\n") + b"\0" * 15, r"promises \(2,\) of float64, 84 bytes, but the file has 83"),

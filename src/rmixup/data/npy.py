@@ -93,7 +93,7 @@ def _read_header(file: io.BufferedReader, path: Path) -> tuple[tuple[int, ...], 
         shape, fortran, dtype = read(head)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError) as error:
         raise FormatError(f"{path}: the header of the array is damaged ({error}); write the file again") from error
-    if dtype.hasobject or dtype.names is not None:
+    if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
         raise FormatError(f"{path}: holds Python objects or records ({dtype}); save it as plain numbers or text")
     if dtype.itemsize == 0:
         raise FormatError(f"{path}: holds texts or records of no length ({dtype}); write the file again")

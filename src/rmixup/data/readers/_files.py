@@ -294,8 +294,9 @@ def h5_datasets(path: Path, group: Any) -> Iterator[tuple[str, Any]]:
     yield from _below(path, group, "", set())
 
 
-def _below(path: Path, group: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    address = need("h5py", path).h5o.get_info(group.id).addr
+def _below(path: Path, group: Any, prefix: str, seen: set[object]) -> Iterator[tuple[str, Any]]:
+    # Not h5o.get_info: it adds up the sizes of a group's index, and never ends where that leads in a circle.
+    address = need("h5py", path).h5g.get_objinfo(group.id).objno
     if address in seen:
         raise FormatError(f"{path}: the group {prefix!r} stands in several places, or in itself; save the file again")
     seen.add(address)
