@@ -1,5 +1,8 @@
 """Rows of mapped files larger than memory: the same numbers, and no pages left behind."""
 
+import errno
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +22,15 @@ def networks() -> np.ndarray:
     return np.stack([np.corrcoef(one.T) for one in series]).astype(np.float32)
 
 
-@pytest.fixture
-def mapped(tmp_path: Path, networks: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> np.memmap:
-    monkeypatch.setattr(paging, "LARGE", 0)
+@pytest.fixture(params=["page cache", "past it"])
+def mapped(
+    request: pytest.FixtureRequest, tmp_path: Path, networks: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> np.memmap:
+    """A file that counts as large, and as one that memory can hold or cannot."""
     np.save(tmp_path / "x.npy", networks)
+    monkeypatch.setattr(paging, "READER_BYTES", 1)  # several readers also for these few bytes
+    monkeypatch.setattr(paging, "LARGE", 0)
+    monkeypatch.setattr(paging, "CACHED", np.inf if request.param == "page cache" else 0.0)
     return np.load(tmp_path / "x.npy", mmap_mode="r")
 
 
@@ -43,6 +51,70 @@ def test_double_precision_is_read_as_such(tmp_path: Path, mapped: np.memmap) -> 
     found = paging.take(tensor, torch.tensor([3, 1]))
     assert found.dtype == torch.float64
     assert np.array_equal(found.numpy(), double[[3, 1]])
+
+
+@pytest.mark.parametrize("readers", [1, 3, 8])
+def test_rows_longer_than_a_piece_by_any_number_of_readers(
+    readers: int, tmp_path: Path, mapped: np.memmap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "PIECE", 2 * paging.PAGE)
+    monkeypatch.setattr(paging, "READERS", readers)
+    monkeypatch.setattr(paging, "_local", threading.local())
+    long = np.random.default_rng(1).random((9, 7001), np.float32)
+    np.save(tmp_path / "long.npy", long)
+    tensor = paging.tensor_of(np.load(tmp_path / "long.npy", mmap_mode="r"))
+    rows = np.array([8, 0, 3, 3, 1])
+    assert np.array_equal(paging.take(tensor, torch.from_numpy(rows)).numpy(), long[rows])
+
+
+def test_no_pages_of_what_memory_cannot_hold_stay_in_the_cache(mapped: np.memmap, networks: np.ndarray) -> None:
+    opened = []
+
+    def note(path: str, flags: int) -> int:
+        opened.append(flags)
+        return real(path, flags)
+
+    real = os.open
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", note)
+        paging.take(paging.tensor_of(mapped), torch.tensor([1, 2]))
+    direct = getattr(os, "O_DIRECT", 0)
+    assert [flags & direct for flags in opened] == [direct if paging.CACHED == 0 else 0]
+
+
+def test_a_file_system_that_cannot_pass_by_the_cache_is_read_through_it(
+    mapped: np.memmap, networks: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def refuse(path: str, flags: int) -> int:
+        if flags & getattr(os, "O_DIRECT", 0):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(path, flags)
+
+    tensor = paging.tensor_of(mapped)
+    monkeypatch.setattr(os, "open", refuse)
+    assert np.array_equal(paging.take(tensor, torch.tensor([29, 0])).numpy(), networks[[29, 0]])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_has_readers_of_its_own(mapped: np.memmap, networks: np.ndarray) -> None:
+    """As workers of a DataLoader are; the parent's threads do not exist there."""
+    tensor = paging.tensor_of(mapped)
+    paging.take(tensor, torch.tensor([1, 2]))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(paging.take(tensor, torch.tensor([3, 4])).numpy(), networks[3:5]) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_what_counts_as_larger_than_memory_is_restored(networks: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", networks)
+    small = np.load(tmp_path / "x.npy", mmap_mode="r")
+    with paging.larger_than_memory():
+        assert paging.is_paged(paging.tensor_of(small))
+    assert (paging.LARGE, paging.CACHED) == (2**30, 0.5)
 
 
 @pytest.mark.parametrize("row", [30, -1])

@@ -1,9 +1,10 @@
 """A cohort that may be larger than memory: prepared and trained on from disk, at a sixteenth, a quarter and all of it.
 
 Rows say seconds, those of all threads (`cpu_seconds`), the peak of resident memory and what was read from disk a
-second. `ratio` of "disk ..." and "read ..." rows is the rate over that of reading the same file from end to end; of
-the others it is the cost of a person over that in the smallest cohort, so 1 where cost is linear in people. Files
-leave the page cache before they are timed. May not be here: backbones that take longer than what is measured.
+second. `ratio` of "disk ..." and "read ..." rows is the rate over that of reading the same file from end to end, past
+the page cache; of the others it is the cost of a person over that in the smallest cohort, so 1 where cost is linear in
+people. Files leave the page cache before they are timed, and all sizes are read as files are that memory cannot hold.
+May not be here: backbones that take longer than what is measured.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rmixup import keys
 from rmixup.augment import as_augmentation
 from rmixup.augment.bank import Bank
 from rmixup.augment.labels import encode
-from rmixup.augment.paging import tensor_of
+from rmixup.augment.paging import larger_than_memory, read_whole, tensor_of
 from rmixup.bench.spd import networks
 from rmixup.errors import DataError
 from rmixup.models import build
@@ -40,7 +41,6 @@ FEWEST = 160
 BACKBONE = "gcn"
 # A person's network is a mix of two of these, so that a cohort is written as fast as the disk takes it.
 PARENTS = 32
-BLOCK = 2**22
 # Of all people: the rest selects the epoch.
 TRAINED = 0.9
 
@@ -69,7 +69,7 @@ def rows(
     if people < FEWEST:
         raise DataError(f"a cohort of at least {FEWEST} people is needed to compare sizes, but people is {people}")
     as_augmentation(augment)
-    with _place(folder, 6 * people * nodes**2) as place:
+    with _place(folder, 6 * people * nodes**2) as place, larger_than_memory():
         store = place / "networks.npy"
         _write(store, people, nodes)
         for _ in _measured(store, people // 16, nodes, augment, place / "cache"):
@@ -141,10 +141,10 @@ def _reading(bank: Bank, training: Training, file: Path, row: Callable[..., Row]
     tables = training.feed.epoch(0, size)
     pairs = [training.feed._batches(torch.from_numpy(step))[0][1] for table in tables for step in table]
     prepared = training.feed.groups[0].joined
-    batches = [prepared.rows[part] for batch in pairs for part in (batch.i, batch.j)]
+    batches = [prepared.rows[torch.cat([batch.i, batch.j])] for batch in pairs]
     total = sum(map(len, batches)) * bank.values[0].nbytes
     _forget(file)
-    yield row("disk, end to end", _watched(lambda: _read_whole(file))[1], file.stat().st_size)
+    yield row("disk, end to end", _watched(lambda: read_whole(str(file)))[1], file.stat().st_size)
     _forget(file)
     yield row("read an epoch's networks", _watched(lambda: _read_all(bank, batches))[1], total)
 
@@ -169,13 +169,6 @@ def _opened(store: Path, people: int, nodes: int) -> np.memmap[Any, Any]:
     """The first people of a store as a map of their own."""
     whole = np.load(store, mmap_mode="r")
     return np.memmap(store, whole.dtype, "r", whole.offset, (people, nodes, nodes))
-
-
-def _read_whole(file: Path) -> None:
-    room = bytearray(BLOCK)
-    with file.open("rb", buffering=0) as stream:
-        while stream.readinto(room):
-            pass
 
 
 def _forget(*files: Path) -> None:
