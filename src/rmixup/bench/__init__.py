@@ -19,6 +19,7 @@ BENCHES = {
     "roofline": "rmixup.bench.roofline",
     "peers": "rmixup.bench.peers",
     "scale": "rmixup.bench.scale",
+    "study": "rmixup.bench.study",
 }
 
 

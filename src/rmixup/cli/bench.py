@@ -16,7 +16,7 @@ def command(  # noqa: PLR0917 -- as many options as the benches have
     name: Annotated[
         str,
         typer.Argument(
-            help="spd, step, engine, data, roofline, peers, scale; or all.",
+            help="spd, step, engine, data, roofline, peers, scale, study; or all.",
             autocompletion=completion.of(completion.BENCHES),
         ),
     ] = "all",

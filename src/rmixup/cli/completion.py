@@ -16,7 +16,7 @@ LAYOUTS = ("auto", "pcp", "bids", "mat", "arrays", "tables", "expression")
 STUDIES = (
     "overall", "gcn", "sample-size", "length", "alpha", "time", "swelling", "kernel", "labels", "curves", "all",
 )  # fmt: skip
-BENCHES = ("all", "spd", "step", "engine", "data", "roofline", "peers", "scale")
+BENCHES = ("all", "spd", "step", "engine", "data", "roofline", "peers", "scale", "study")
 TASKS = ("classification", "regression")
 
 
