@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -159,3 +161,19 @@ def test_a_reader_who_has_enough_is_no_error(here: Path) -> None:
     """`rmixup ... | head` closes the pipe: nobody is left to tell, and nothing is wrong."""
     done = subprocess.run(["bash", "-c", f"{RMIXUP} --help | true"], capture_output=True, text=True, check=False)
     assert done.stdout + done.stderr == ""
+
+
+@pytest.mark.parametrize("pressed", [True, False])
+def test_ctrl_c_is_told_also_where_an_import_made_another_error_of_it(
+    pressed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def importing(**_: object) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            if pressed:
+                signal.raise_signal(signal.SIGINT)
+        raise RecursionError("maximum recursion depth exceeded")  # as Python says in the middle of `import torch`
+
+    monkeypatch.setattr("rmixup.cli.build", lambda: importing)
+    assert run(["check", "data"]) == (130 if pressed else 2)
+    assert ("this is a defect" in capsys.readouterr().err) is not pressed
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 import typer
@@ -131,13 +135,35 @@ def run(arguments: list[str]) -> int:
     """Run one command and return its exit code: 0, 1 = the answer is no, 2 = usage or bad input."""
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"] or ["--help"]
-    try:
-        code = build()(args=arguments, prog_name="rmixup", standalone_mode=False)
-    except (typer.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
-    except Exception as error:
-        return _failed(error, debug)
+    with _noting_interrupts() as interrupts:
+        try:
+            code = build()(args=arguments, prog_name="rmixup", standalone_mode=False)
+        except (typer.Abort, KeyboardInterrupt):
+            return EXIT_INTERRUPTED
+        except Exception as error:
+            # In the middle of an import, Python and C extensions make another error of Ctrl-C.
+            return EXIT_INTERRUPTED if interrupts else _failed(error, debug)
     return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    """The Ctrl-C that came so far; each goes on to be a KeyboardInterrupt."""
+    noted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield noted  # whoever calls this in Python deals with signals himself
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _failed(error: Exception, debug: bool) -> int:
