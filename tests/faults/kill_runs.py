@@ -12,7 +12,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -55,29 +56,48 @@ def whole_run(study: Study) -> dict[str, str]:
     return dict(said)
 
 
+def kill_at_random(study: Study, expected: dict[str, str], each: float, tries: int) -> dict[str, int]:
+    """So many kills, half of them amid the work; on a busy machine, where many come too late, more than so many."""
+    work, rng, found = import_module(study.work).work, random.Random(0), Counter[str]()
+    while found["tries"] < tries or (found["partial"] < tries // 2 and found["tries"] < 4 * tries):
+        clear(study)
+        killed_within(study, rng.randrange(len(expected)), rng.random() * each, lambda: run(study, work))
+        found += judged(study, expected)
+    return found
+
+
+def kill_at_calls(study: Study, expected: dict[str, str], calls: Iterable[int]) -> dict[str, int]:
+    """A kill in front of each of these changes of files, as far as there are so many."""
+    work, found = import_module(study.work).work, Counter[str]()
+    for call in calls:
+        clear(study)
+        if not killed_before(call, lambda: run(study, work)):
+            break
+        found += judged(study, expected)
+    return found
+
+
+def judged(study: Study, expected: dict[str, str]) -> Counter[str]:
+    """What a kill left, and whether the study, resumed, is as if it had not been killed."""
+    partial, left_over = 0 < len(study.store.done()) < len(expected), bool(list(study.folder.rglob(".tmp-*")))
+    lost = whole_run(study) != expected or bool(list(study.folder.rglob(".tmp-*")))
+    return Counter(tries=1, partial=partial, left_over=left_over, lost=lost)
+
+
 def main() -> None:
     study = open_study(Path(sys.argv[1]))
-    how, tries, rng = sys.argv[2], int(sys.argv[3]), random.Random(0)
-    work = import_module(study.work).work
+    how, tries = sys.argv[2], int(sys.argv[3])
     expected = whole_run(study)
     clear(study)
     start = time.perf_counter()
     whole_run(study)
     each = (time.perf_counter() - start) / len(expected)
-    found = {"tries": 0, "partial": 0, "left_over": 0, "lost": 0}
-    calls = range(10**6) if tries == 0 else sorted(rng.sample(range(int(sys.argv[4])), tries))
-    for call in calls:
-        clear(study)
-        if how == "random":
-            cells = rng.randrange(len(expected))
-            killed_within(study, cells, rng.random() * each, lambda: run(study, work))
-        elif not killed_before(call, lambda: run(study, work)):
-            break
-        found["tries"] += 1
-        found["partial"] += 0 < len(study.store.done()) < len(expected)
-        found["left_over"] += bool(list(study.folder.rglob(".tmp-*")))
-        found["lost"] += whole_run(study) != expected or bool(list(study.folder.rglob(".tmp-*")))
-    sys.stdout.write(json.dumps(found))
+    if how == "random":
+        found = kill_at_random(study, expected, each, tries)
+    else:
+        calls = sorted(random.Random(0).sample(range(int(sys.argv[4])), tries)) if tries else range(10**6)
+        found = kill_at_calls(study, expected, calls)
+    sys.stdout.write(json.dumps({"tries": 0, "partial": 0, "left_over": 0, "lost": 0} | found))
 
 
 if __name__ == "__main__":

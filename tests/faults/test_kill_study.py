@@ -18,8 +18,8 @@ from rmixup.study.spec import parse_spec
 HERE = Path(__file__).parent
 PATHS = os.pathsep.join([str(HERE), str(HERE.parent / "study")])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS, "OMP_NUM_THREADS": "1"}
-# The 8 stacks of the small study take more changes of files than this.
-CALLS = 300
+# The 8 cells of a small study, in 4 stacks, take a few more changes of files than this.
+CALLS = 140
 
 
 def _kill_runs(study: Study, tally: Tally, *how: object) -> dict[str, int]:
@@ -34,8 +34,9 @@ def _kill_runs(study: Study, tally: Tally, *how: object) -> dict[str, int]:
 @pytest.mark.fault(1)
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments_lose_nothing(make_study: sgd_work.Make, tally: Tally) -> None:
-    found = _kill_runs(make_study(), tally, "random", tally.many(8, 100), 10**6)
-    assert found["partial"] >= found["tries"] // 2
+    tries = tally.many(8, 100)
+    found = _kill_runs(make_study(), tally, "random", tries)
+    assert found["partial"] >= tries // 2
 
 
 @pytest.mark.fault(1)
@@ -43,9 +44,9 @@ def test_kills_at_random_moments_lose_nothing(make_study: sgd_work.Make, tally: 
 def test_kills_in_front_of_every_change_of_a_file_lose_nothing(make_study: sgd_work.Make, tally: Tally) -> None:
     """Claiming, heartbeats, each file of a cell, its rename, failures, giving back: every step, one after the other."""
     study = make_study(repeats=2)
-    found = _kill_runs(study, tally, "calls", tally.many(8, 0), CALLS // 2)
+    found = _kill_runs(study, tally, "calls", tally.many(8, 0), CALLS)
     assert found["left_over"] >= found["tries"] // 3
-    assert found["tries"] > CALLS // 2 or not tally.full
+    assert found["tries"] >= CALLS or not tally.full
 
 
 @pytest.mark.fault(1)
@@ -61,4 +62,4 @@ def test_kills_of_real_training_lose_nothing(tmp_path: Path, tally: Tally) -> No
     study = begin(
         tmp_path / "study", spec, work.identify(spec.data), Settings(stack=2, device="cpu"), "rmixup.study.work"
     )
-    _kill_runs(study, tally, "random", tally.many(1, 30), 10**6)
+    _kill_runs(study, tally, "random", tally.many(1, 30))
