@@ -80,16 +80,22 @@ def _row(one: Comparison, by_name: dict[str, float | None]) -> Row:
 
 
 def _sentences(setting: Setting, versus: list[Comparison]) -> list[str]:
-    means = np.array([row.mean for row in setting.rows if row.method.startswith(f"{METHOD} ")])
-    spread = np.array([row.sd for row in setting.rows if row.method.startswith(f"{METHOD} ")])
+    """What the α of which every split has a result say; how many lack one is said before."""
+    rows = [row for row in setting.rows if row.method.startswith(f"{METHOD} ") and np.isfinite(row.mean)]
+    judged = [one for one in versus if np.isfinite(one.p)]
+    own = [one for one in setting.comparisons if one.method.startswith(f"{METHOD} ")]
     measured = measure(setting.score)
     unit = f" {measured.unit}" if measured.unit else ""
-    largest = max(max(one.excluded_gain, one.excluded_loss) for one in versus)
-    own = [one for one in setting.comparisons if one.method.startswith(f"{METHOD} ")]
-    return [
-        f"Over α the mean {setting.score} of {METHOD} ranges over {measured.factor * np.ptp(means):.2f}{unit}; between "
-        f"splits its standard deviation is {measured.factor * spread.mean():.2f}{unit}.",
-        f"Against α = {USUAL:g}, {counted(versus)} (p after Holm); for each of them a difference above "
-        f"{largest:.2f}{unit} can be excluded.",
-        f"Against none, {counted(own)} (p after Holm).",
-    ]
+    said = []
+    if rows:
+        means, spread = np.array([row.mean for row in rows]), np.array([row.sd for row in rows])
+        said.append(
+            f"Over {len(rows)} values of α the mean {setting.score} of {METHOD} ranges over "
+            f"{measured.factor * np.ptp(means):.2f}{unit}; between splits its standard deviation is "
+            f"{measured.factor * spread.mean():.2f}{unit}."
+        )
+    against = f"Against α = {USUAL:g}, {counted(versus)} (p after Holm)"
+    if judged:
+        largest = max(max(one.excluded_gain, one.excluded_loss) for one in judged)
+        against += f"; for each of them a difference above {largest:.2f}{unit} can be excluded"
+    return [*said, f"{against}.", f"Against none, {counted(own)} (p after Holm)."]

@@ -225,9 +225,11 @@ def counted(comparisons: Sequence[Comparison]) -> str:
     total = len(comparisons)
     said = [f"{len(found)} of {total} {verb} beyond chance ({', '.join(found)})"
             for found, verb in ((gains, "gain"), (losses, "lose")) if found]  # fmt: skip
+    if not said and (defined or not total):
+        said.append(f"none of {len(defined)} shows a gain or a loss beyond chance")
     if len(defined) < total:
         said.append(f"{total - len(defined)} of {total} cannot be judged")
-    return " and ".join(said) or f"none of {total} shows a gain or a loss beyond chance"
+    return " and ".join(said)
 
 
 def against(setting: Setting, outcome: Outcome, method: str, reference: str) -> list[str]:
