@@ -226,6 +226,19 @@ def test_gmixup_has_the_mixed_mean_and_deviation_of_the_classes(lam: float) -> N
     np.testing.assert_allclose(made.std(0)[off], deviation[off], rtol=0.08)
 
 
+def test_gmixup_estimates_each_deviation_from_its_own_class_however_small() -> None:
+    x, y = correlations(6, 4), np.array([0, 0, 1, 1, 1, 1])
+    deviation = METHODS["gmixup"]().prepare(x, y).fitted["deviation"].reshape(2, -1)
+    rows, columns = np.tril_indices(4)
+    for k in (0, 1):
+        np.testing.assert_allclose(deviation[k], x[y == k].std(0, ddof=1)[rows, columns], atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", spd.METRICS)
+def test_only_flat_geometries_never_wait_for_the_device(metric: str) -> None:
+    assert RMixup(metric=metric).capturable is (metric not in ("riemann", "wasserstein"))
+
+
 @pytest.mark.parametrize("lam", [0.0, 0.35, 1.0])
 def test_gmixup_regression_is_the_conditional_normal(lam: float) -> None:
     rng = keys.generator(5, "gmixup")

@@ -84,6 +84,15 @@ def test_the_kernel_is_free_of_the_labels_unit_and_never_nan() -> None:
     assert np.array_equal(partners("label-kernel", y, steps=50), partners("label-kernel", 1e-4 * y, steps=50))
 
 
+def test_the_kernel_of_a_raw_batch_of_one_label_is_uniform() -> None:
+    """A batch may happen to be so; a training set is refused."""
+    x = correlations(6, 3)
+    made, y = VMixup(pairs="label-kernel")(x, np.full(6, 2.0))
+    assert np.isfinite(made).all()
+    assert (np.abs(made - x).max((1, 2)) > 1e-6).sum() >= 4  # nearly everybody has a partner
+    assert (y == 2.0).all()
+
+
 def test_the_kernel_in_raw_units_with_oneself() -> None:
     y = np.array([0.0, 1.0, 5.0])
     prepared = VMixup(pairs=LabelKernel(1.0, "raw", itself=True)).prepare(correlations(3, 3), y)

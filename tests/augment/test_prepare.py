@@ -333,6 +333,31 @@ def test_bounds_enclose_every_mix(x: np.ndarray) -> None:
     assert VMixup().prepare(x, np.arange(20.0)).bounds is None
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_what_is_singular_for_products_is_told_by_the_ratio_of_eigenvalues(scale: float) -> None:
+    from rmixup.augment.bank import Ledger, Source
+    from rmixup.augment.geodesic import log_by_products
+
+    x = scale * torch.from_numpy(np.concatenate([correlations(3, 12), singular(2, 12)]))
+    source = Source(x, np.arange(5), x.device)
+    ledger, looked_at = Ledger("rmixup", source, None), list[int]()
+    spectrum = ledger.spectrum
+    ledger.spectrum = lambda S, rows: (looked_at.extend(rows.tolist()), spectrum(S, rows))[1]  # type: ignore[method-assign]
+    log_by_products(ledger, x, source.rows)
+    assert ledger.singular == looked_at == [3, 4]
+
+
+@pytest.mark.parametrize("how", ["shrink=0.1", "floor=0.05"])
+def test_what_products_are_taken_of_is_regularised(x: np.ndarray, how: str) -> None:
+    from rmixup.augment.bank import Ledger, Source
+    from rmixup.spd.repair import parse_regularizer
+
+    S, regularizer = torch.from_numpy(x), parse_regularizer(how)
+    shrunk = Ledger("rmixup", Source(S, np.arange(20), S.device), regularizer).shrunk(S)
+    expected = spd.regularize(S, "shrink", 0.1)[0] if how == "shrink=0.1" else S  # a floor is for eigenvalues
+    torch.testing.assert_close(shrunk, expected, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("regularizer", [None, "shrink=0.1", "floor=0.05"])
 def test_logarithms_by_products_are_those_by_eigenvalues(regularizer: str | None) -> None:
     """What a GPU does, done here on the CPU."""
@@ -480,6 +505,45 @@ def test_a_damaged_entry_is_computed_again_with_a_warning(
     assert same(good, RMixup().prepare(x, y, cache=tmp_path))
 
 
+@pytest.mark.parametrize("file", ["values.npy", "small.npz"])
+def test_an_entry_made_by_somebody_else_is_not_unpickled(tmp_path: Path, x: np.ndarray, file: str) -> None:
+    from rmixup.augment import cache
+
+    RMixup().prepare(x, np.arange(20.0), cache=tmp_path / "cache")
+    [entry] = (tmp_path / "cache").iterdir()
+    attack = np.array([Attack(tmp_path / "canary")], dtype=object)
+    with (entry / file).open("wb") as content:
+        np.save(content, attack) if file == "values.npy" else np.savez(content, low=attack)
+    sums = {name: cache._sha256(entry / name) for name in ("values.npy", "small.npz")}
+    (entry / "entry.json").write_text(json.dumps({"sha256": sums}))
+    with pytest.raises(StoreError, match=r"cache entry .*expected arrays of numbers.*: delete it"):
+        RMixup().prepare(x, np.arange(20.0), cache=tmp_path / "cache")
+    assert not (tmp_path / "canary").exists()
+
+
+class Attack:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self.canary,)
+
+
+def test_what_a_killed_writer_left_is_swept_by_the_next(tmp_path: Path, x: np.ndarray) -> None:
+    prepared = RMixup().prepare(x, np.arange(20.0), cache=tmp_path)
+    [entry] = tmp_path.iterdir()
+    for part in entry.iterdir():
+        part.unlink()
+    entry.rmdir()
+    code = f"from pathlib import Path; from rmixup.files import beside; beside(Path({str(entry)!r})).mkdir()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert [path.name.startswith(".tmp-") for path in tmp_path.iterdir()] == [True]
+    assert same(prepared, RMixup().prepare(x, np.arange(20.0), cache=tmp_path))
+    assert [*tmp_path.iterdir()] == [entry]
+
+
 def test_a_refused_data_set_leaves_no_entry(tmp_path: Path) -> None:
     with pytest.raises(NotSPDError):
         RMixup().prepare(singular(4, 8), np.arange(4.0), cache=tmp_path)
@@ -488,7 +552,8 @@ def test_a_refused_data_set_leaves_no_entry(tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, x: np.ndarray) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cache folder .*file.* cannot be used"):
+    size = 20 * 28 * 8  # lower triangles of 7 nodes
+    with pytest.raises(StoreError, match=rf"cache folder .*file.* cannot be used for {size} bytes"):
         RMixup().prepare(x, np.arange(20.0), cache=tmp_path / "file")
 
 

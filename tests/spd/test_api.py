@@ -183,6 +183,12 @@ def test_settings_reach_the_functions_behind():
         np.testing.assert_array_equal(found, kernel.geodesic_regression(tensors, y, **settings).predict(tensors))
 
 
+def test_numbers_in_tensors_keep_their_precision():
+    y = np.array([1 / 3, 2 / 3, 4 / 7])
+    for fit in (spd.kernel_ridge, spd.geodesic_regression):
+        np.testing.assert_array_equal(fit(STACK, torch.from_numpy(y)).predict(STACK), fit(STACK, y).predict(STACK))
+
+
 def test_one_tensor_among_two_arguments_gives_a_tensor():
     assert isinstance(spd.heat_kernel(STACK, torch.from_numpy(STACK), 1.0), torch.Tensor)
     assert isinstance(spd.heat_kernel(torch.from_numpy(STACK), STACK, 1.0), torch.Tensor)

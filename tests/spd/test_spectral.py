@@ -113,6 +113,23 @@ def test_roots_take_singular_but_not_indefinite_matrices(with_spectrum):
 def test_power_zero_is_the_identity():
     S = torch.diag(torch.tensor([2.0, 3.0]))[None]
     assert torch.equal(spectral.powm(S, 0), torch.eye(2)[None])
+    singular = torch.diag(torch.tensor([0.0, 3.0]))[None]
+    assert torch.equal(spectral.powm(singular, 0), torch.eye(2)[None])
+
+
+@pytest.mark.parametrize("smallest", [0.0, 1e-17])
+def test_an_eigenvalue_below_rounding_is_none(smallest):
+    singular = torch.diag(torch.tensor([smallest, 1.0, 2.0], dtype=torch.float64))
+    for S in (singular, torch.stack([torch.eye(3, dtype=torch.float64), singular])):
+        with pytest.raises(NotSPDError, match="1 of 3 eigenvalues that are not"):
+            spectral.logm(S)
+
+
+def test_how_far_a_decomposition_may_be_off_grows_with_the_nodes():
+    S, V = torch.eye(64, dtype=torch.float64)[None], torch.eye(64, dtype=torch.float64)[None]
+    w, allowed = torch.ones(1, 64, dtype=torch.float64), spectral.RESIDUAL_OVER_N_EPS * 64 * spectral.EPS
+    assert not spectral._bad(S, w + 0.9 * allowed, V).any()
+    assert spectral._bad(S, w + 1.1 * allowed, V).all()
 
 
 def test_a_failed_or_wrong_decomposition_is_done_again_one_by_one(monkeypatch, with_spectrum):

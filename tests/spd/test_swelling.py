@@ -72,6 +72,7 @@ def test_figure_shows_every_curve_and_network() -> None:
     A, B = (S[0] for S in pairs(1, 10))
     measured = compare(A, B, points=5)
     assert set(measured.profiles) == set(measured.midpoints) == set(METRICS)
+    assert 0.5 in compare(A, B).profiles["euclid"].t  # a curve has its own middle
     figure = drawn.draw(
         measured.profiles["euclid"].t,
         {name: along.log_det for name, along in measured.profiles.items()},

@@ -48,14 +48,24 @@ def remember(
             shutil.rmtree(entry)
         if not entry.is_dir():
             _write(entry, shape, dtype, build)
-        with np.load(entry / "small.npz", allow_pickle=False) as small:
-            return np.load(entry / "values.npy", mmap_mode="c", allow_pickle=False), dict(small)
+        return _load(entry)
     except OSError as error:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         raise StoreError(
             f"the cache folder {folder} cannot be used for {size} bytes ({error}); "
             "give another cache=, free disk space, or leave cache out to compute in memory"
         ) from error
+
+
+def _load(entry: Path) -> tuple[npt.NDArray[Any], Arrays]:
+    try:
+        with np.load(entry / "small.npz", allow_pickle=False) as small:
+            return np.load(entry / "values.npy", mmap_mode="c", allow_pickle=False), dict(small)
+    except ValueError as error:  # its checksums fit, so somebody made it so
+        raise StoreError(
+            f"cache entry {entry}: expected arrays of numbers, but {error}; trust no cache from where this one is "
+            "from: delete it"
+        ) from None
 
 
 def _write(entry: Path, shape: tuple[int, ...], dtype: Any, build: Build) -> None:
