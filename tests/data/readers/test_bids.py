@@ -181,19 +181,34 @@ def test_damaged_and_dense_cifti_are_named(tmp_path):
         rmixup.load(tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore:Dataobj shape")  # nibabel's, which reads on
-def test_a_cifti_that_declares_more_than_its_file_holds_is_refused_before_memory_is_taken(tmp_path, monkeypatch):
-    path = tmp_path / "sub-01" / "func" / "sub-01_timeseries.ptseries.nii"
+def a_ptseries(folder, frames=9):
+    path = folder / "sub-01" / "func" / "sub-01_timeseries.ptseries.nii"
     path.parent.mkdir(parents=True)
-    nibabel.save(nibabel.Cifti2Image(np.zeros((9, 3)), (nibabel.cifti2.SeriesAxis(0, 2, 9), parcels())), path)
+    axes = (nibabel.cifti2.SeriesAxis(0, 2, frames), parcels())
+    nibabel.save(nibabel.Cifti2Image(np.zeros((frames, 3)), axes), path)
+    return path
+
+
+def test_a_cifti_that_declares_more_than_its_file_holds_is_refused_before_memory_is_taken(tmp_path, monkeypatch):
+    path = a_ptseries(tmp_path, frames=2000)
+    path.write_bytes(path.read_bytes()[:-40_000])
+    monkeypatch.setattr(nibabel.Cifti2Image, "get_fdata", lambda image: pytest.fail("memory was taken"))
+    with pytest.raises(FormatError, match=r"its header declares 48000 bytes \(shape \(1, 1, 1, 1, 2000, 3\)\)"):
+        rmixup.load(tmp_path)
+
+
+@pytest.mark.parametrize("frames", [10, 1 << 40])
+def test_a_cifti_of_another_shape_than_it_says_is_refused_in_one_line(tmp_path, capfd, frames):
+    path = a_ptseries(tmp_path)
     whole = bytearray(path.read_bytes())
     at = 16 + 8 * 5  # NIfTI-2: eight sizes of 8 bytes from byte 16 on, of which the sixth counts the frames
     assert int.from_bytes(whole[at : at + 8], "little") == 9
-    whole[at : at + 8] = (1 << 40).to_bytes(8, "little")
+    whole[at : at + 8] = frames.to_bytes(8, "little")
+    whole[344:352] = b"\xff" * 8  # codes of coordinate systems that do not exist, of which nibabel complains in lines
     path.write_bytes(whole)
-    monkeypatch.setattr(nibabel.Cifti2Image, "get_fdata", lambda image: pytest.fail("memory was taken"))
-    with pytest.raises(FormatError, match=r"its header declares 26388279066624 bytes \(shape .*1099511627776, 3\)"):
+    with pytest.raises(FormatError, match=rf"cannot be read as CIFTI \(Dataobj shape \({frames}, 3\) does not match"):
         rmixup.load(tmp_path)
+    assert capfd.readouterr().err == ""
 
 
 def fmriprep(folder, subject, signals, seed=0):

@@ -6,9 +6,12 @@ the files of one subject must be chosen (`atlas`, `entity`), or the files taken 
 
 from __future__ import annotations
 
+import logging
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -272,13 +275,25 @@ def _opened(file: Path, what: str) -> Any:
     """An image; refused when it declares more than its file can hold, before memory is taken for its numbers."""
     nibabel = need("nibabel", file)
     try:
-        image = nibabel.load(str(file))
+        with warnings.catch_warnings(), _unlogged("nibabel.global"):  # what is wrong is said once, by us
+            warnings.filterwarnings("error", message="Dataobj shape")  # other than CIFTI's own header says
+            image = nibabel.load(str(file))
         header = getattr(image, "nifti_header", image.header)  # CIFTI has one of its own inside a NIfTI's
         shape, dtype = tuple(map(int, header.get_data_shape())), header.get_data_dtype()
     except Exception as error:
         raise _unreadable(file, what, error) from None
     check_size(str(file), shape, dtype, file.stat().st_size * (MAX_RATIO if file.suffix == ".gz" else 1))
     return image
+
+
+@contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _unreadable(file: Path, what: str, error: Exception) -> FormatError:
