@@ -280,6 +280,19 @@ def test_the_fused_kernel_is_near_the_exponential(n, width, relative):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("n", [65, 360])
+def test_less_than_float32_where_it_is_asked_for(n, correlations, relative):
+    logs = spectral.logm(correlations(16, n, 2 * n))
+    w = torch.linalg.eigvalsh(logs)
+    torch.set_float32_matmul_precision("high")
+    try:
+        ours = product.expm(logs.float().cuda(), (float(w.min()), float(w.max())))
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert 1e-5 < relative(ours.cpu(), spectral.expm(logs)) < 1e-3
+
+
+@pytest.mark.gpu
 def test_logs_by_products_on_the_gpu(correlations, relative):
     S = correlations(8, 360, 432)
     w = torch.linalg.eigvalsh(S)

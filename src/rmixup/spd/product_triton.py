@@ -2,7 +2,8 @@
 
 A float32 number is held as the sum of two float16 numbers, 22 bits, scaled so that neither end of float16's range is
 met. A product is then three of float16 (high·high, high·low, low·high, summed in float32): tensor cores take them
-several times faster than one of float32, and the error is near it. Only tiles on and below the diagonal are computed,
+several times faster than one of float32, and the error is near it. Where torch is asked for less than float32, the low
+parts are left out: a third of the products, an error near 1e-3. Only tiles on and below the diagonal are computed,
 and written to both halves. Matrices are padded with zeros to whole tiles, so that no load needs a mask. May not be
 here: which polynomial is evaluated.
 """
@@ -35,7 +36,7 @@ class Tiles(NamedTuple):
 
 
 class Halves(NamedTuple):
-    """A factor: `parts` (2, batch, p, p) float16, whose sum divided by `scale` is the matrix."""
+    """A factor: `parts` (2, batch, p, p) float16, or (1, ...), whose sum divided by `scale` is the matrix."""
 
     parts: Tensor
     scale: float
@@ -66,20 +67,22 @@ def scale_for(norm: float) -> float:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _write(  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    out, value, scale, matrix, rows, columns, n, p, part, off, KIND: tl.constexpr
+    out, value, scale, matrix, rows, columns, n, p, part, off, KIND: tl.constexpr, SPLIT: tl.constexpr
 ):
-    if KIND == 1:  # both halves of a factor
+    if KIND == 1:  # a factor
         scaled = value * scale
         high = scaled.to(tl.float16)
         low = (scaled - high.to(tl.float32)).to(tl.float16)
         base = out + matrix * p * p
         place = rows[:, None] * p + columns[None, :]
         tl.store(base + place, high)
-        tl.store(base + part + place, low)
+        if SPLIT:
+            tl.store(base + part + place, low)
         if off:
             across = columns[:, None] * p + rows[None, :]
             tl.store(base + across, tl.trans(high))
-            tl.store(base + part + across, tl.trans(low))
+            if SPLIT:
+                tl.store(base + part + across, tl.trans(low))
     if KIND == 2:  # a term
         tl.store(out + matrix * p * p + rows[:, None] * p + columns[None, :], value)
     if KIND == 3:  # the result
@@ -98,7 +101,7 @@ def _product_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     p2, a2, b2, c2, i2, s2,
     n, p, batch, tiles,
     TERMS: tl.constexpr, KIND0: tl.constexpr, KIND1: tl.constexpr, KIND2: tl.constexpr,
-    EDGE: tl.constexpr, DEPTH: tl.constexpr,
+    SPLIT: tl.constexpr, EDGE: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """One tile on or below the diagonal of one matrix."""
     matrix = (tl.program_id(0) // tiles).to(tl.int64)
@@ -115,10 +118,11 @@ def _product_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     right = y + matrix * p * p + columns[:, None] * p + inner[None, :]
     whole = tl.zeros((EDGE, EDGE), dtype=tl.float32)
     for _ in range(0, p, DEPTH):
-        left_high, left_low = tl.load(left), tl.load(left + part)
-        right_high, right_low = tl.load(right), tl.load(right + part)
-        whole = tl.dot(left_high, tl.trans(right_low), whole)
-        whole = tl.dot(left_low, tl.trans(right_high), whole)
+        left_high, right_high = tl.load(left), tl.load(right)
+        if SPLIT:
+            left_low, right_low = tl.load(left + part), tl.load(right + part)
+            whole = tl.dot(left_high, tl.trans(right_low), whole)
+            whole = tl.dot(left_low, tl.trans(right_high), whole)
         whole = tl.dot(left_high, tl.trans(right_high), whole)
         left += DEPTH
         right += DEPTH
@@ -145,14 +149,14 @@ def _product_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         v0 += t * c0
         v1 += t * c1
         v2 += t * c2
-    _write(o0, v0, s0, matrix, rows, columns, n, p, part, off, KIND0)
-    _write(o1, v1, s1, matrix, rows, columns, n, p, part, off, KIND1)
-    _write(o2, v2, s2, matrix, rows, columns, n, p, part, off, KIND2)
+    _write(o0, v0, s0, matrix, rows, columns, n, p, part, off, KIND0, SPLIT)
+    _write(o1, v1, s1, matrix, rows, columns, n, p, part, off, KIND1, SPLIT)
+    _write(o2, v2, s2, matrix, rows, columns, n, p, part, off, KIND2, SPLIT)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _begin_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    given, halves, term, factor, shift, scale, n, p, batch, WIDTH: tl.constexpr
+    given, halves, term, factor, shift, scale, n, p, batch, SPLIT: tl.constexpr, WIDTH: tl.constexpr
 ):
     """One row of one matrix."""
     matrix = (tl.program_id(0) // p).to(tl.int64)
@@ -169,24 +173,21 @@ def _begin_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         scaled = value * scale
         high = scaled.to(tl.float16)
         tl.store(halves + place, high, mask=room)
-        tl.store(halves + part + place, (scaled - high.to(tl.float32)).to(tl.float16), mask=room)
+        if SPLIT:
+            tl.store(halves + part + place, (scaled - high.to(tl.float32)).to(tl.float16), mask=room)
 
 
 class Products:
-    """Room for products of a batch of matrices (batch, n, n), and how they are cut.
+    """Room for products of a batch of matrices (batch, n, n), in how many parts, and how they are cut."""
 
-    >>> Products.__name__
-    'Products'
-    """
-
-    def __init__(self, batch: int, n: int, device: torch.device, cut: Tiles | None = None) -> None:
-        self.batch, self.n, self.device = batch, n, device
+    def __init__(self, batch: int, n: int, device: torch.device, split: bool = True, cut: Tiles | None = None) -> None:
+        self.batch, self.n, self.device, self.split = batch, n, device, split
         self.cut = cut or tiles_for(batch, n)
         self.padded = triton.cdiv(n, self.cut.edge) * self.cut.edge
 
     def halves(self) -> Halves:
         """Memory for a factor."""
-        shape = (2, self.batch, self.padded, self.padded)
+        shape = (1 + self.split, self.batch, self.padded, self.padded)
         return Halves(torch.empty(shape, dtype=torch.float16, device=self.device), 1.0)
 
     def term(self) -> Tensor:
@@ -196,8 +197,9 @@ class Products:
     def begin(self, L: Tensor, factor: float, shift: float, halves: Halves, term: Tensor) -> None:
         """Write A = factor·L + shift·I of contiguous matrices as a factor and as a term."""
         _begin_kernel[(self.batch * self.padded,)](
-            L, halves.parts, term, factor, shift, halves.scale, self.n, self.padded, self.batch, WIDTH=128, num_warps=1
-        )
+            L, halves.parts, term, factor, shift, halves.scale, self.n, self.padded, self.batch,
+            SPLIT=self.split, WIDTH=128, num_warps=1,
+        )  # fmt: skip
 
     def product(self, X: Halves, Y: Halves, outputs: Sequence[Output], terms: Sequence[Tensor] = ()) -> None:
         """Write weighted sums of X @ Y (which commute), terms and the identity into each of at most 3 outputs.
@@ -217,7 +219,8 @@ class Products:
             X.parts, Y.parts, *_filled(terms, _TERMS, X.parts), *_filled(into, _OUTPUTS, X.parts),
             *_filled(weights, _OUTPUTS * (_TERMS + 3), 0.0), self.n, self.padded, self.batch, tiles,
             TERMS=len(terms), KIND0=kinds[0], KIND1=kinds[1], KIND2=kinds[2],
-            EDGE=self.cut.edge, DEPTH=self.cut.depth, num_warps=self.cut.warps, num_stages=self.cut.stages,
+            SPLIT=self.split, EDGE=self.cut.edge, DEPTH=self.cut.depth,
+            num_warps=self.cut.warps, num_stages=self.cut.stages,
         )  # fmt: skip
 
 

@@ -107,7 +107,11 @@ class Training:
         return {name: values[: self.done].double().cpu().numpy() for name, values in self._curves.items()}
 
     def _train_step(self, row: Tensor) -> None:
-        self._learn(*self.feed.make(row))
+        self._learn(*self._make(row))
+
+    def _make(self, row: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        with products(self.protocol.precision):
+            return self.feed.make(row)
 
     def _learn(self, x: Tensor, y: Tensor, weights: Tensor | None, words: Tensor) -> None:
         with lowered(self.protocol.precision, self.device):
@@ -131,11 +135,11 @@ class Training:
         if self.feed.capturable:
             return Recorded(self._train_step, row)
         # A mix that looks at its matrices is made beforehand; the recorded rest reads it from a fixed place.
-        made = self.feed.make(row)
+        made = self._make(row)
         rest = Recorded(lambda _: self._learn(*made), row)
 
         def step(row: Tensor) -> None:
-            for place, part in zip(made, self.feed.make(row), strict=True):
+            for place, part in zip(made, self._make(row), strict=True):
                 if place is not None and part is not None:
                     place.copy_(part)
             rest(row)
@@ -224,12 +228,18 @@ class Training:
 
 
 @contextmanager
-def lowered(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Compute in the precision that was asked for."""
+def products(precision: Precision) -> Iterator[None]:
+    """Multiply matrices in the precision that was asked for."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
     try:
-        with torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext():
-            yield
+        yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def lowered(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Compute in the precision that was asked for."""
+    with products(precision), torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext():
+        yield
