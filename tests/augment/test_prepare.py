@@ -338,7 +338,8 @@ def test_what_is_singular_for_products_is_told_by_the_ratio_of_eigenvalues(scale
     from rmixup.augment.bank import Ledger, Source
     from rmixup.augment.geodesic import log_by_products
 
-    x = scale * torch.from_numpy(np.concatenate([correlations(3, 12), singular(2, 12)]))
+    edge = np.diag([*[1.0] * 11, 1e-16])[None]  # it has a Cholesky factor, as many singular ones have
+    x = scale * torch.from_numpy(np.concatenate([correlations(3, 12), singular(1, 12), edge]))
     source = Source(x, np.arange(5), x.device)
     ledger, looked_at = Ledger("rmixup", source, None), list[int]()
     spectrum = ledger.spectrum
