@@ -29,6 +29,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.timeout(900)
 def test_all_studies_run_quickly_and_write_what_they_found(
     cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
