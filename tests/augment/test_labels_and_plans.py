@@ -54,6 +54,8 @@ def test_numbers_are_read() -> None:
         (["a", "b"], "regression", "must be numbers"),
         (np.zeros((2, 2, 2)), None, r"shape \(N,\) or \(N, k\)"),
         (np.zeros((2, 2), int), None, r"class labels must have shape \(N,\)"),
+        (np.array([]), None, r"y is empty \(shape \(0,\)\); check which"),
+        (np.zeros((3, 0)), None, r"y is empty \(shape \(3, 0\)\)"),
     ],
 )
 def test_bad_labels_are_refused(y: object, task: str | None, message: str) -> None:

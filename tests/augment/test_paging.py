@@ -41,6 +41,7 @@ def test_rows_are_read_from_the_file_in_any_order(mapped: np.memmap, networks: n
     assert np.array_equal(paging.take(tensor, rows).numpy(), networks[rows.numpy()])
     paging.release(tensor)
     assert np.array_equal(tensor.numpy(), networks)
+    assert paging.take(tensor, rows[:0]).shape == (0, 5, 5)
 
 
 def test_double_precision_is_read_as_such(tmp_path: Path, mapped: np.memmap) -> None:

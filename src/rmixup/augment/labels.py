@@ -140,6 +140,11 @@ def _as_classes(values: npt.NDArray[Any], n_classes: int | None) -> Labels:
 
 
 def _as_numbers(values: npt.NDArray[Any]) -> Labels:
+    if not values.size:
+        raise DataError(
+            f"a regression needs at least one network and one target, but y is empty (shape {values.shape}); check "
+            "which networks and columns were chosen"
+        )
     if values.dtype.kind == "O":
         _refuse(_missing(values))
     try:

@@ -83,7 +83,7 @@ def take(tensor: Tensor, rows: Tensor) -> Tensor:
     source = _maps[tensor.data_ptr()]
     # NumPy's large arrays lie on huge pages; torch's cost a fault every 4 kB, as long again as reading.
     found = torch.from_numpy(np.empty((len(rows), *tensor.shape[1:]), source.dtype))
-    room = found.numpy().reshape(len(rows), -1).view(np.uint8)
+    room = found.numpy().view(np.uint8).reshape(len(rows), source.nbytes // len(source))
     for row in rows.tolist():
         if not 0 <= row < len(tensor):
             raise IndexError(f"row {row} of {len(tensor)}")

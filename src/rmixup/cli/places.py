@@ -38,10 +38,16 @@ def check_file(out: Path, option: str = "--out") -> None:
     _check_way(out.absolute().parent, option, out)
 
 
+def nearest(place: Path) -> Path:
+    """The place if it is there, else the nearest folder above it that is."""
+    place = place.absolute()
+    return next(one for one in (place, *place.parents) if one.exists())
+
+
 def _check_way(folder: Path, option: str, named: Path | None = None) -> None:
     """The nearest folder that is there must be one, and writable."""
     said, place = named or folder, folder.absolute()
-    there = next(one for one in (place, *place.parents) if one.exists())
+    there = nearest(place)
     if not there.is_dir():
         raise StoreError(f"{said}: cannot be made, because {there} is a file; choose another {option}")
     if not os.access(there, os.W_OK | os.X_OK):

@@ -82,7 +82,7 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     rmixup train my-cohort --target age --task regression --backbone tangent --regularize ledoit-wolf --cv 5
     """
     from rmixup.cli.bars import waiting
-    from rmixup.cli.places import check_folder
+    from rmixup.cli.places import check_folder, nearest
     from rmixup.train.cohort import Settings, train
     from rmixup.train.folder import check_place, save_model
     from rmixup.train.protocol import Protocol
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0917 -- typer passes every option by name
     check_folder(out)
     check_place(out, overwrite)
     protocol = Protocol(epochs=epochs, learning_rate=learning_rate)
-    settings = Settings(backbone, {}, augment, kind, regularize, protocol, seed, device)
+    settings = Settings(backbone, {}, augment, kind, regularize, protocol, seed, device, nearest(out.absolute().parent))
     with waiting(f"reading {data}", quiet or as_json):
         ds, dropped = _labelled(data, target, task, groups)
     with _bar(quiet or as_json) as listen:

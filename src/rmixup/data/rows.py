@@ -84,7 +84,8 @@ def freeze(array: Array) -> Array:
 
 def _pick(base: Array, rows: Index) -> Array:
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
-        return base[int(rows[0]) : int(rows[-1]) + 1]
+        # All of a map stays that map: slices of it are not read row by row from their file.
+        return base if len(rows) == len(base) else base[int(rows[0]) : int(rows[-1]) + 1]
     picked = np.asarray(base)[rows]
     picked.setflags(write=False)
     return picked

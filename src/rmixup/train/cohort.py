@@ -5,8 +5,11 @@ May not be here: files, tables, the loop itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from rmixup.augment import Augmentation, as_augmentation
 from rmixup.augment.bank import STORAGE_EPS
 from rmixup.augment.geodesic import Geodesic
 from rmixup.augment.labels import Labels, encode
+from rmixup.augment.paging import is_paged, tensor_of
 from rmixup.data.doctor import Finding, Report, check, concerned
 from rmixup.data.networks import Networks
 from rmixup.data.splits import Split
@@ -58,6 +62,9 @@ class Settings:
         The split, the initial parameters, the order of the networks, the mixes and the dropout follow from it.
     device : device or None
         None: a GPU where there is one.
+    scratch : folder or None
+        Networks of a data set's folder that are large stay there while they are trained on, and their logarithms lie
+        in a folder in here, which is removed afterwards. None: where temporary files go.
     """
 
     backbone: str | type[Backbone] = "transformer"
@@ -68,6 +75,7 @@ class Settings:
     protocol: Protocol = field(default_factory=Protocol)
     seed: int = 0
     device: torch.device | str | None = None
+    scratch: str | Path | None = None
 
 
 def train(
@@ -150,15 +158,16 @@ class _Job:
         run = Run(split.train, split.validation, split.test, self.augment, settings.seed)
         tell = None if listen is None else lambda progress: listen(name, progress)
         try:
-            return fit(
-                self.problem,
-                run,
-                settings.backbone,
-                settings.options,
-                settings.protocol,
-                device=settings.device,
-                progress=tell,
-            )
+            with _logarithms_aside(self.problem, settings.scratch) as problem:
+                return fit(
+                    problem,
+                    run,
+                    settings.backbone,
+                    settings.options,
+                    settings.protocol,
+                    device=settings.device,
+                    progress=tell,
+                )
         except NotSPDError as error:
             raise self._named(error) from error
 
@@ -235,10 +244,27 @@ def _form(ds: Networks, report: Report) -> Form:
 def _problem(ds: Networks, solved: bool) -> Problem:
     """Tensors and labels: baselines are solved in float64, all else is trained in float32."""
     assert ds.y is not None
-    x = torch.from_numpy(np.array(ds.matrices, np.float64 if solved else np.float32))
+    x = _tensor(ds.matrices, np.float64 if solved else np.float32)
     y = np.array(ds.y)  # torch wants it writeable
     labels = encode(y, "regression") if ds.classes is None else Labels(y, None, len(ds.classes))
     return Problem(x, labels, ds.groups)
+
+
+def _tensor(matrices: Any, dtype: Any) -> torch.Tensor:
+    """The matrices in memory; where they are too many for that and have the right type, in their file."""
+    if matrices.dtype == dtype and is_paged(mapped := tensor_of(matrices)):
+        return mapped
+    return torch.from_numpy(np.array(matrices, dtype))
+
+
+@contextmanager
+def _logarithms_aside(problem: Problem, scratch: str | Path | None) -> Iterator[Problem]:
+    """The problem with a folder for logarithms, where its networks are in theirs. A fold's go when it is fitted."""
+    if not is_paged(problem.x):
+        yield problem
+        return
+    with tempfile.TemporaryDirectory(prefix="rmixup-logarithms-", dir=scratch, ignore_cleanup_errors=True) as folder:
+        yield replace(problem, cache=folder)
 
 
 def _augmentation(augment: str | Augmentation, regularize: str | None) -> Augmentation:

@@ -38,6 +38,8 @@ REFUSED = (
 )
 # People on whom a kind is tried, and how near its matrices must be: files are rounded.
 _TRIED, _ALIKE = 3, 1e-5
+# Matrices in float64 at once: there may be more than fit into memory.
+_AT_ONCE = 256
 DEFAULT_KIND = "correlation"
 # Of series, not of matrices.
 ESTIMATORS = ("ledoit-wolf", "oas")
@@ -253,6 +255,7 @@ def lowest_eigenvalues(matrices: Any) -> npt.NDArray[np.float64]:
     >>> lowest_eigenvalues(np.array([np.eye(2), np.ones((2, 2)), np.diag([1.0, -1.0])])).round(9) + 0.0
     array([ 1.,  0., -1.])
     """
-    w = np.linalg.eigvalsh(np.asarray(matrices, np.float64))
+    parts = (np.asarray(matrices[at : at + _AT_ONCE], np.float64) for at in range(0, max(1, len(matrices)), _AT_ONCE))
+    w = np.concatenate([np.linalg.eigvalsh(part) for part in parts])
     largest = np.abs(w).max(axis=1)
     return np.asarray(w[:, 0] / np.where(largest > 0, largest, 1.0))
