@@ -54,6 +54,16 @@ def test_double_precision_is_read_as_such(tmp_path: Path, mapped: np.memmap) -> 
     assert np.array_equal(found.numpy(), double[[3, 1]])
 
 
+def test_reads_that_bring_less_than_was_asked_for_go_on(
+    mapped: np.memmap, networks: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda file, into, offset: whole(file, [into[0][:30]], offset))
+    monkeypatch.setattr(paging, "CACHED", np.inf)  # past the cache only whole pages are read
+    found = paging.take(paging.tensor_of(mapped), torch.tensor([7, 0]))
+    assert np.array_equal(found.numpy(), networks[[7, 0]])
+
+
 @pytest.mark.parametrize("readers", [1, 3, 8])
 def test_rows_longer_than_a_piece_by_any_number_of_readers(
     readers: int, tmp_path: Path, mapped: np.memmap, monkeypatch: pytest.MonkeyPatch
