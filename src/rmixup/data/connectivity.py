@@ -29,6 +29,7 @@ CONSTANT_ROUNDINGS = 8
 CONSTANT = ("error", "zero", "nan")
 # Sums of squares between these lost nothing to the ends of float64's range.
 SAFE = (1e-250, 1e250)
+_NOT_FINITE = "hold NaN or infinity"
 
 
 def connectivity(
@@ -71,8 +72,7 @@ def connectivity(
         raise DataError(f"constant must be one of {', '.join(CONSTANT)}, not {constant!r}")
     parts = [np.asarray(x) for x in series]
     names = [f"number {k}" for k in range(len(parts))] if subjects is None else [str(name) for name in subjects]
-    n = _check(parts, names)
-    still = _each(constant_nodes, parts)
+    n, still = _check(parts, names)
     if constant == "error":
         _refuse_constant(still, names, nodes)
     matrices = np.empty((len(parts), n, n), dtype=dtype)
@@ -299,13 +299,13 @@ def check_series(series: Sequence[Array], names: list[str], nodes: Iterable[str]
     rmixup.errors.DataError: 1 of 2 series have nodes that do not vary, ... (s2: nodes 0, 1, 2): ...
     """
     parts = [np.asarray(x) for x in series]
-    _check(parts, names)
+    _, still = _check(parts, names)
     if constant == "error":
-        _refuse_constant(_each(constant_nodes, parts), names, nodes)
+        _refuse_constant(still, names, nodes)
 
 
-def _check(parts: list[Array], names: list[str]) -> int:
-    """The number of nodes, once everything about the series was found right."""
+def _check(parts: list[Array], names: list[str]) -> tuple[int, list[npt.NDArray[np.bool_]]]:
+    """The number of nodes, and whose do not vary, once everything about the series was found right."""
     if not parts or len(parts) != len(names):
         raise DataError(f"expected series and a name for each, got {len(parts)} series and {len(names)} names")
     problems: list[str] = []
@@ -315,26 +315,26 @@ def _check(parts: list[Array], names: list[str]) -> int:
             f"each series must have shape (t, n); not so: {shown(flat)}; give a list of series, or (N, t, n)"
         )
     n = int(parts[0].shape[1])
+    sure = _each(_surely_varies, parts)  # and so finite: of most people, one pass tells all
+    unsure = [(name, x) for name, x, one in zip(names, parts, sure, strict=True) if not one]
     checks: dict[str, Callable[[Array], bool]] = {
         f"have other than the first one's {n} nodes": lambda x: x.shape[1] != n,
         "do not hold real numbers": lambda x: x.dtype.kind not in "fiub",
         f"have fewer than {MIN_FRAMES} frames": lambda x: len(x) < MIN_FRAMES,
-        "hold NaN or infinity": lambda x: x.dtype.kind == "f" and not bool(np.isfinite(x).all()),
+        _NOT_FINITE: lambda x: x.dtype.kind == "f" and not bool(np.isfinite(x).all()),
     }
-    answers = _each(lambda x: [is_wrong(x) for is_wrong in checks.values()], parts)
-    for what, answer in zip(checks, zip(*answers, strict=True), strict=True):
-        wrong = [name for name, is_wrong in zip(names, answer, strict=True) if is_wrong]
+    for what, is_wrong in checks.items():
+        concerned = unsure if what == _NOT_FINITE else zip(names, parts, strict=True)
+        wrong = [name for name, x in concerned if is_wrong(x)]
         if wrong:
             problems.append(f"{len(wrong)} of {len(parts)} series {what} (subjects {shown(wrong)})")
     if problems:
         raise DataError("; ".join(problems) + ": correct these series, or leave these people out")
-    return n
+    return n, [np.zeros(n, np.bool_) if one else constant_nodes(x) for x, one in zip(parts, sure, strict=True)]
 
 
 def constant_nodes(x: Array) -> npt.NDArray[np.bool_]:
     """(n,) which nodes do not vary."""
-    if _surely_varies(x):
-        return np.zeros(x.shape[1], np.bool_)
     low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
     rounding = CONSTANT_ROUNDINGS * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
     still: npt.NDArray[np.bool_] = high - low <= rounding
@@ -342,7 +342,10 @@ def constant_nodes(x: Array) -> npt.NDArray[np.bool_]:
 
 
 def _surely_varies(x: Array) -> bool:
-    """Whether two frames tell that every node varies, for a fifth of what all ranges take; False says nothing."""
+    """Whether two frames tell that every node varies, and nothing is infinite or NaN; False says nothing.
+
+    It takes a sixth of looking at every value and every range.
+    """
     if x.dtype.kind != "f":
         return False
     squared = np.einsum("tn,tn->n", x, x).astype(np.float64)
