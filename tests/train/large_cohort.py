@@ -15,7 +15,7 @@ from rmixup.augment import paging
 from rmixup.cli import run
 from rmixup.data.store import Writer, open_folder
 
-LARGE, HELD = int(sys.argv[5]), 2**30
+HELD = paging.LARGE
 
 
 def write(folder: Path, count: int, nodes: int) -> None:
@@ -46,7 +46,7 @@ def train(folder: Path, out: str) -> None:
 def mix(folder: Path, cache: str) -> None:
     """Logarithms on disk, and a pass of draws through all of them."""
     ds = open_folder(folder)
-    prepared = RMixup().prepare(ds.matrices, ds.y, cache=folder.parent / cache if LARGE < HELD else None)
+    prepared = RMixup().prepare(ds.matrices, ds.y, cache=folder.parent / cache if paging.LARGE < HELD else None)
     order = keys.generator(0, "order").permutation(len(ds))
     for first in range(0, len(ds), 16):
         x, _ = prepared.apply(prepared.draw(order[first : first + 16], (0, "pass", first)))
@@ -59,7 +59,7 @@ def main() -> None:
     torch.set_num_threads(1)
     write(folder / "few", count // 4, nodes)
     write(folder / "many", count, nodes)
-    paging.LARGE = LARGE
+    paging.LARGE = int(sys.argv[5])
     for out in ("model", "model-again"):  # the first time, libraries set themselves up
         work(folder / "few", out)
         few = peak()
