@@ -149,6 +149,8 @@ def test_without_data_the_ways_to_it_are_named(capsys: pytest.CaptureFixture[str
     assert "no study of the paper is named 'everything'" in capsys.readouterr().err
     assert run(["paper", "overall", "--data", "simulated", "--preset", "abid"]) == 2
     assert "no data set is named 'abid'" in capsys.readouterr().err
+    assert run(["paper", "overall", "--data", "simulated", "--precision", "half"]) == 2
+    assert "expected one of fp32, tf32, bf16, got 'half'" in capsys.readouterr().err
 
 
 def test_what_the_data_do_not_allow_is_refused_alone_and_skipped_among_all(

@@ -18,7 +18,7 @@ PEOPLE, NODES = 4000, 70
 
 
 def grown(work: str, folder: Path, large: int) -> int:
-    command = [sys.executable, str(Path(__file__).with_name("large_cohort.py")), work, str(folder)]
+    command = [sys.executable, str(Path(__file__).parents[1] / "faults" / "large_cohort.py"), work, str(folder)]
     done = subprocess.run([*command, *map(str, (PEOPLE, NODES, large))], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return int(done.stdout.rpartition("@")[2])

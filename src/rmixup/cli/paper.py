@@ -58,6 +58,17 @@ class _Done:
     complete: bool
 
 
+def _precision(value: str) -> str:
+    from typing import get_args
+
+    from rmixup.study.spec import Protocol
+
+    known = get_args(Protocol.model_fields["precision"].annotation)
+    if value not in known:
+        raise typer.BadParameter(f"expected one of {', '.join(known)}, got {value!r}")
+    return value
+
+
 def command(
     *,
     name: Annotated[
@@ -107,7 +118,11 @@ def command(
     stack: Annotated[int, typer.Option(min=1, help="Cells trained at once, fixed for the study.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda, fixed for the study.")] = "auto",
     precision: Annotated[
-        str, typer.Option(help="fp32, or tf32 or bf16: quicker on a GPU, its own runs, told with the results.")
+        str,
+        typer.Option(
+            help="fp32, or tf32 or bf16: quicker on a GPU; runs of their own, and told with the results.",
+            callback=_precision,
+        ),
     ] = "fp32",
     dask: Dask = None,
     pack: Annotated[

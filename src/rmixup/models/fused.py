@@ -16,12 +16,12 @@ try:
 except ImportError:  # Triton comes with torch's builds for NVIDIA's GPUs; torch's own operations serve without it
     kernels = None  # type: ignore[assignment]
 
-# Below, a launch costs more than what is saved, and tiles are mostly padding.
+# Below, tiles are mostly padding.
 _NODES = 16
 
 
 def serves(x: Tensor) -> bool:
-    """Whether the kernels take x (..., n, width): float32 on an NVIDIA GPU, and no lower precision asked for."""
+    """Whether the kernels take x (..., n, width): float32 on an NVIDIA GPU, outside of autocast."""
     if kernels is None or not x.is_cuda or x.dtype != torch.float32:
         return False
     if x.ndim < 3 or x.shape[-2] < _NODES or not x.numel():
@@ -37,7 +37,7 @@ def precision() -> str:
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The affine map x Wᵀ + b: (..., a) to (..., b)."""
     flat = x.reshape(1, -1, x.shape[-1])
-    out = cast(Tensor, _Affine.apply(flat, weight[None], bias[None], precision()))  # type: ignore[no-untyped-call]
+    out = cast(Tensor, _Affine.apply(flat, weight[None], bias[None]))  # type: ignore[no-untyped-call]
     return out.view(*x.shape[:-1], -1)
 
 
@@ -47,7 +47,7 @@ def feedforward(  # noqa: PLR0917
     """An affine map, its positive part, dropout, and another affine map: (B, n, a) to (B, n, a)."""
     flat = x.reshape(1, -1, x.shape[-1])
     parts = (weight_1[None], bias_1[None], weight_2[None], bias_2[None], _first(word))
-    out: Tensor = _FeedForward.apply(flat, *parts, dropped, precision())[0]  # type: ignore[no-untyped-call]
+    out: Tensor = _FeedForward.apply(flat, *parts, dropped)[0]  # type: ignore[no-untyped-call]
     return out.view(x.shape)
 
 
@@ -97,8 +97,8 @@ def _split(part: Tensor, size: int) -> Tensor:
 
 class _Affine(torch.autograd.Function):
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor, precision: str) -> Tensor:
-        return kernels.affine(x.contiguous(), weight.contiguous(), bias.contiguous(), precision)
+    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return kernels.affine(x.contiguous(), weight.contiguous(), bias.contiguous(), precision())
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -109,25 +109,25 @@ class _Affine(torch.autograd.Function):
         x, weight = (part.contiguous() for part in ctx.saved_tensors)
         grad = grad.contiguous()
         for_x = grad @ weight if ctx.needs_input_grad[0] else None
-        return for_x, grad.mT @ x, kernels.sums(grad), None
+        return for_x, grad.mT @ x, kernels.sums(grad)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> Any:
-        return _apart(info, _Affine.apply(*_joined(info, in_dims, given[:3]), *given[3:]))  # type: ignore[no-untyped-call]
+        return _apart(info, _Affine.apply(*_joined(info, in_dims, given)))  # type: ignore[no-untyped-call]
 
 
 class _FeedForward(torch.autograd.Function):
     @staticmethod
     def forward(  # noqa: PLR0917
-        x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, words: Tensor | None, dropped: int, precision: str
+        x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, words: Tensor | None, dropped: int
     ) -> tuple[Tensor, Tensor]:
         drop = kernels.Drop(words, dropped)
-        hidden = kernels.affine(x.contiguous(), w1.contiguous(), b1.contiguous(), precision, drop)
-        return kernels.affine(hidden, w2.contiguous(), b2.contiguous(), precision), hidden
+        hidden = kernels.affine(x.contiguous(), w1.contiguous(), b1.contiguous(), precision(), drop)
+        return kernels.affine(hidden, w2.contiguous(), b2.contiguous(), precision()), hidden
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        x, w1, _, w2, _, words, dropped, _ = inputs
+        x, w1, _, w2, _, words, dropped = inputs
         ctx.scale = kernels.Drop(words, dropped).scale
         ctx.save_for_backward(x, w1, w2, output[1])
         ctx.mark_non_differentiable(output[1])
@@ -141,7 +141,7 @@ class _FeedForward(torch.autograd.Function):
         # What came through is positive: its sign tells where the positive part and the dropout let it pass.
         for_b1 = kernels.gate(inside, hidden, ctx.scale)
         for_x = inside @ w1 if ctx.needs_input_grad[0] else None
-        return for_x, inside.mT @ x, for_b1, grad.mT @ hidden, kernels.sums(grad), None, None, None
+        return for_x, inside.mT @ x, for_b1, grad.mT @ hidden, kernels.sums(grad), None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> Any:

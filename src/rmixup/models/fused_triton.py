@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rmixup.models.dropout_triton import kept
+
 _LEVELS = 1 << 16
 # Rows that a program goes through where it sums over them, and how many of them at once.
 _ROWS, _AT_ONCE = 32, 4
@@ -65,17 +67,6 @@ class Cut(NamedTuple):
 TILE = Cut(128, 64, 32, 4, 3)
 
 
-@triton.jit
-def _kept(word, at, first_kept):  # type: ignore[no-untyped-def]
-    # SplitMix64, as in rmixup.keys: number q of a word gives the decisions 4q … 4q + 3.
-    z = word.to(tl.uint64, bitcast=True) + (at // 4 + 1).to(tl.uint64) * 0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
-    z = z ^ (z >> 31)
-    short = ((z >> (at % 4 * 16).to(tl.uint64)) & 0xFFFF).to(tl.int32)
-    return tl.where(short >= 32768, short - 65536, short) >= first_kept
-
-
 # ---- products ---------------------------------------------------------------------------------------------------
 
 
@@ -103,7 +94,7 @@ def _affine_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     if POSITIVE:
         whole = tl.maximum(whole, 0.0)
     if DROP:
-        whole = tl.where(_kept(tl.load(words + run), place, first_kept), whole * scale, 0.0)
+        whole = tl.where(kept(tl.load(words + run), place, first_kept), whole * scale, 0.0)
     tl.store(out + run * M * N + place, whole, mask=(m[:, None] < M) & (n[None, :] < N))
 
 
@@ -233,7 +224,7 @@ def _shares_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         run = t // rows_of_run
         at = ((t - run * rows_of_run)[:, None] * WIDTH + c[None, :]).to(tl.int32)
         word = tl.load(words + run, mask=t < rows, other=0)[:, None]
-        tl.store(passed + place, tl.where(_kept(word, at, first_kept), value * scale, 0.0), mask=inside)
+        tl.store(passed + place, tl.where(kept(word, at, first_kept), value * scale, 0.0), mask=inside)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -295,7 +286,7 @@ def _add_norm_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         place = t[:, None] * WIDTH + c[None, :]
         added = tl.load(y + run * TOKENS * WIDTH + place, mask=inside, other=0.0)
         if DROP:
-            added = tl.where(_kept(tl.load(words + run), place, first_kept), added * scale, 0.0)
+            added = tl.where(kept(tl.load(words + run), place, first_kept), added * scale, 0.0)
         z = tl.load(x + run * TOKENS * WIDTH + place, mask=inside, other=0.0) + added
         z = tl.where(inside, z - (tl.sum(z, 1) / WIDTH)[:, None], 0.0)
         steep = 1.0 / tl.sqrt(tl.sum(z * z, 1) / WIDTH + eps)
@@ -332,7 +323,7 @@ def _add_norm_backward_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         found = (above - middle[:, None] - z * along[:, None]) * steep[:, None]
         tl.store(for_x + run * TOKENS * WIDTH + place, found, mask=inside)
         if DROP:
-            found = tl.where(_kept(tl.load(words + run), place, first_kept), found * scale, 0.0)
+            found = tl.where(kept(tl.load(words + run), place, first_kept), found * scale, 0.0)
             tl.store(for_y + run * TOKENS * WIDTH + place, found, mask=inside)
     part = run * tl.num_programs(0) + tl.program_id(0)
     tl.store(for_weight + part * WIDTH + c, stretches, mask=c < WIDTH)

@@ -3,7 +3,7 @@
 A float32 number is held as the sum of two float16 numbers, 22 bits, scaled so that neither end of float16's range is
 met. A product is then three of float16 (high·high, high·low, low·high, summed in float32): tensor cores take them
 several times faster than one of float32, and the error is near it. Where torch is asked for less than float32, the low
-parts are left out: a third of the products, an error near 1e-3. Only tiles on and below the diagonal are computed,
+parts are left out: a third of the products, an error below 1e-3. Only tiles on and below the diagonal are computed,
 and written to both halves. Matrices are padded with zeros to whole tiles, so that no load needs a mask. May not be
 here: which polynomial is evaluated.
 """

@@ -167,7 +167,7 @@ def opening_sentences(outcome: Outcome) -> list[str]:
     changed = [name for name in Protocol.model_fields if name not in {"watch_test", "precision"}
                and getattr(spec.protocol, name) != getattr(usual, name)]  # fmt: skip
     if spec.protocol.precision != usual.precision:
-        said.append(f"Products of the network models were computed in {spec.protocol.precision}.")
+        said.append(f"Products of the network models: {spec.protocol.precision}, where the device has it.")
     if changed:
         told = " and ".join(f"{name} {getattr(spec.protocol, name):g}" for name in changed)
         said.append(f"This is not the paper's protocol ({told}): it shows that the study runs, and settles nothing.")

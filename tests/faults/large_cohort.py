@@ -7,34 +7,15 @@ quarter of the people. A process of its own, because a peak is a process's.
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
+from many_people import peak, write
 
 from rmixup import RMixup, keys
 from rmixup.augment import paging
 from rmixup.cli import run
-from rmixup.data.store import Writer, open_folder
+from rmixup.data.store import open_folder
 
 HELD = paging.LARGE
-
-
-def write(folder: Path, count: int, nodes: int) -> None:
-    """Correlation matrices, one at a time."""
-    with Writer(folder) as writer:
-        for k in range(count):
-            series = keys.generator(0, "person", k).normal(size=(2 * nodes, nodes))
-            series[:, : nodes // 2] += (1 + k % 2) * series[:, :1]
-            matrix = np.corrcoef(series.T).astype(np.float32)
-            writer.add(f"s{k:06d}", matrix=(matrix + matrix.T) / 2)
-        writer.commit(y=["ab"[k % 2] for k in range(count)])
-
-
-def peak() -> int:
-    """Bytes of memory that this process took at most, since it was last asked."""
-    status = Path("/proc/self/status").read_text()
-    found = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    Path("/proc/self/clear_refs").write_text("5")
-    return int(found.split()[1]) << 10
 
 
 def train(folder: Path, out: str) -> None:
